@@ -1,0 +1,3 @@
+{% materialization versioned, adapter='postgres' %}
+  {{ return(materialization_table_default()) }}
+{% endmaterialization %}

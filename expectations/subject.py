@@ -1,0 +1,84 @@
+"""What a suite is evaluated on: a relation, or a query that narrows it, and its parameters."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from expectations.parameters import Value
+from expectations.suite import Suite
+
+PARTITION = "_partition"
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.@/=+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One evaluation: the whole of `schema.table`, or the rows of `query`.
+
+    `schema` is also the search path, so that a suite's SQL can name its neighbours bare. With a
+    query, give the `table` it reads too: expectations on types and columns look there. With a
+    `partition_column`, a failed expectation counts its unexpected rows for each partition.
+    """
+
+    suite: Suite
+    schema: str
+    table: str | None = None
+    query: str | None = None
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    partition_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.table is None and self.query is None:
+            raise ValueError("a subject needs a table or a query; name one")
+
+    @property
+    def source(self) -> sql.Composable:
+        """What stands after `from` to read the subject."""
+        if self.query is not None:
+            return sql.SQL("({}) as subselect").format(sql.SQL(self.query))
+        return relation(self.schema, self.table or "")
+
+
+def relation(schema: str, table: str) -> sql.Identifier:
+    """A quoted, qualified relation name."""
+    return sql.Identifier(schema, table)
+
+
+def artifact_rows_query(schema: str, table: str, artifact_ids: Iterable[str]) -> str:
+    """The rows of some artifacts of a staging table. Raises ValueError for a malformed id."""
+    ids = [_literal(artifact_id) for artifact_id in artifact_ids]
+    condition = (
+        sql.SQL("_artifact_id in ({})").format(sql.SQL(", ").join(ids)) if ids else sql.SQL("false")
+    )
+    query = sql.SQL("select * from {} where {}").format(relation(schema, table), condition)
+    return query.as_string(None)
+
+
+def partition_volume_query(schema: str, table: str, artifacts: Mapping[str, str]) -> str:
+    """One row per partition, `_partition` and `row_count`; an artifact without rows counts 0.
+
+    `artifacts` maps artifact id -> partition and must not be empty. Raises ValueError otherwise,
+    and for malformed ids.
+    """
+    if not artifacts:
+        raise ValueError("no artifacts to count; leave the volume suite out")
+    pairs = [
+        sql.SQL("({}, {})").format(_literal(artifact_id), _literal(partition))
+        for artifact_id, partition in artifacts.items()
+    ]
+    query = sql.SQL(
+        "select a._partition, count(r._artifact_id) as row_count"
+        " from (values {}) a (_artifact_id, _partition)"
+        " left join {} r on r._artifact_id = a._artifact_id group by a._partition"
+    )
+    return query.format(sql.SQL(", ").join(pairs), relation(schema, table)).as_string(None)
+
+
+def _literal(name: str) -> sql.Literal:
+    # A colon would read as a bind parameter where Great Expectations takes a query as text.
+    if not _IDENTIFIER.fullmatch(name):
+        raise ValueError("an artifact or partition name has characters that no such name may have")
+    return sql.Literal(name)

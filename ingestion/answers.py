@@ -1,0 +1,141 @@
+"""What an answer of a source means: a page of records, or an error and whether it may pass by
+itself.
+
+An answer that is not the page that was asked for is refused as a whole. No message quotes an
+answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+
+from ingestion.errors import ContractVersionError, SourceError
+from ingestion.partitions import Partition
+from ingestion.resources import Resource
+
+_NUL_ESCAPE = b"\\u0000"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: its records as parsed, what it says of the whole, and where it came from.
+
+    `source_ref` is path and query, never host or token. `may_hold_nul`: its text spells a NUL.
+    """
+
+    records: list[Any]
+    total_records: int
+    schema_version: str
+    next_link: str | None
+    source_ref: str
+    may_hold_nul: bool
+
+
+def read_page(
+    answer: Any, body: bytes, url: httpx.URL, resource: Resource, partition: Partition
+) -> Page:
+    """The page that an answer holds.
+
+    Raises `ContractVersionError` for a schema version that the contract does not support and
+    `SourceError` for anything that is no page of this partition.
+    """
+    if not isinstance(answer, dict):
+        raise _no_page(resource, "is not an object")
+    version = answer.get("schema_version")
+    if not isinstance(version, str):
+        raise _no_page(resource, "has no schema_version")
+    check_version(resource, version)
+    records, total, link = answer.get("records"), answer.get("total_records"), answer.get("next")
+    if not isinstance(records, list):
+        raise _no_page(resource, "has no list of records")
+    if type(total) is not int or total < 0:
+        raise _no_page(resource, "has no total_records")
+    if link is not None and not isinstance(link, str):
+        raise _no_page(resource, "has a next that is no link")
+    if answer.get("resource", resource.name) != resource.name:
+        raise _no_page(resource, "is of another resource")
+    if partition.day and answer.get("date", partition.window) != partition.window:
+        raise _no_page(resource, "is of another day")
+    return Page(
+        records=records,
+        total_records=total,
+        schema_version=version,
+        next_link=link,
+        source_ref=url.raw_path.decode("ascii"),
+        may_hold_nul=_NUL_ESCAPE in body,
+    )
+
+
+def check_version(resource: Resource, version: str) -> None:
+    """Raises `ContractVersionError` unless the contract supports this schema version of the
+    source.
+    """
+    supported = resource.contract.supported_versions
+    if version not in supported:
+        shown = version if version.isalnum() and len(version) <= 16 else "of another form"
+        raise ContractVersionError(
+            f"{resource.full_name} answers in schema version {shown}, and contract "
+            f"{resource.contract.version} supports {', '.join(supported)}; "
+            "read what changed and extend the contract"
+        )
+
+
+def status_error(name: str, variable: str, status: int, retry_after: float | None) -> SourceError:
+    """The error that an HTTP status other than 200 means."""
+    if status in (401, 403):
+        return SourceError(
+            f"the source {name} refused the token (HTTP {status}); set a valid one in {variable}",
+            code="source_unauthorized",
+        )
+    if status == 404:
+        return SourceError(
+            f"the source {name} does not know the resource (HTTP 404); compare its path in the "
+            "contract's resource with the source's documentation",
+            code="source_not_found",
+        )
+    if status == 429:
+        return SourceError(
+            f"the source {name} limits the rate (HTTP 429); try later or with fewer at once",
+            code="source_rate_limited",
+            transient=True,
+            retry_after=retry_after,
+        )
+    if status >= 500 or status in (408, 425):
+        return SourceError(
+            f"the source {name} failed (HTTP {status}); try later, or tell its owner",
+            code="source_unavailable",
+            transient=True,
+            retry_after=retry_after,
+        )
+    return SourceError(
+        f"the source {name} refused the request (HTTP {status}); compare path and parameters "
+        "of the resource with the source's documentation",
+        code="source_refused",
+    )
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """The wait that `Retry-After` asks for, in seconds from now; None without one that makes
+    sense.
+    """
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _no_page(resource: Resource, what: str) -> SourceError:
+    return SourceError(
+        f"an answer of {resource.full_name} {what}; tell the source's owner",
+        code="source_invalid_answer",
+    )

@@ -1,0 +1,167 @@
+"""Judges the records of one partition, page by page: accepted or rejected, never anything else.
+
+A page is judged at once; only when that fails is each of its records judged alone. Keys are
+remembered over all pages, so that of two records with one key the later is rejected.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingestion.contracts import Contract
+from ingestion.fields import Field
+from ingestion.partitions import Partition
+from ingestion.redaction import Record, Redactor
+from ingestion.rejections import RejectedRecord, explain, redacted_payload
+
+_FIELD_NAME_LENGTH = 63
+
+
+@dataclass(slots=True)
+class JudgedPage:
+    """Accepted records (redacted, as the source wrote the rest) with the position of each."""
+
+    accepted: list[Record] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    rejected: list[RejectedRecord] = field(default_factory=list)
+
+
+class PartitionJudge:
+    """Judges one partition; keep it for all its pages. `unexpected_fields` holds names, never
+    values.
+    """
+
+    def __init__(self, contract: Contract, partition: Partition, redactor: Redactor) -> None:
+        self._contract = contract
+        self._redactor = redactor
+        self._fields = contract.redacted_fields
+        names = {column: name for name, column in contract.stored_names.items()}
+        self._key = tuple(names[column] for column in contract.key)
+        self._moments = {name for name in self._key if self._fields[name].kind.python is datetime}
+        self._day_fields = (
+            tuple(names[column] for column in contract.day.columns) if contract.day else ()
+        )
+        self._day = _day_values(partition, len(self._day_fields))
+        self._seen: set[tuple[Any, ...]] = set()
+        self.unexpected_fields: set[str] = set()
+
+    def judge(self, records: list[Any], source_ref: str, *, may_hold_nul: bool) -> JudgedPage:
+        """Redacts the records in place and judges them.
+
+        `source_ref` names the page; `may_hold_nul` says that the page's text spelled a NUL
+        somewhere.
+        """
+        redaction_problems = self._redact(records)
+        self._note_unexpected(records)
+        page = JudgedPage()
+        if not redaction_problems and not may_hold_nul and self._all_pass(records):
+            page.accepted, page.positions = records, list(range(len(records)))
+            return page
+        for position, record in enumerate(records):
+            problem = redaction_problems.get(position) or self._judge_one(record)
+            if problem is None:
+                page.accepted.append(record)
+                page.positions.append(position)
+            else:
+                page.rejected.append(self.reject(record, f"{source_ref}#{position}", *problem))
+        return page
+
+    def reject(
+        self, record: Any, source_ref: str, rule: str, name: str | None, error: str
+    ) -> RejectedRecord:
+        """What is kept of a redacted record that broke a rule."""
+        return RejectedRecord(source_ref, rule, name, error, redacted_payload(record, self._fields))
+
+    def _redact(self, records: list[Any]) -> dict[int, tuple[str, str | None, str]]:
+        problems: dict[int, tuple[str, str | None, str]] = {}
+        redact = self._redactor.redact
+        for position, record in enumerate(records):
+            if type(record) is not dict:
+                problems[position] = ("record.dict_type", None, "the record is not an object")
+            elif wrong := redact(record):
+                problems[position] = _problem(wrong[0], wrong[1])
+        return problems
+
+    def _note_unexpected(self, records: list[Any]) -> None:
+        known = self._fields.keys()
+        for record in records:
+            if type(record) is dict and (len(record) != len(known) or record.keys() != known):
+                self.unexpected_fields |= {_safe_name(name) for name in record.keys() - known}
+
+    def _all_pass(self, records: list[Record]) -> bool:
+        try:
+            self._contract.page_validator.validate_python(records)
+        except ValidationError:
+            return False
+        if self._day_fields and any(self._day_of(record) != self._day for record in records):
+            return False
+        keys = {self._key_of(record) for record in records}
+        if len(keys) != len(records) or not self._seen.isdisjoint(keys):
+            return False
+        self._seen |= keys
+        return True
+
+    def _judge_one(self, record: Record) -> tuple[str, str | None, str] | None:
+        for name, declared in self._fields.items():
+            value = record.get(name)
+            if isinstance(value, str) and "\0" in value:
+                return _problem(declared, "nul_character")
+        try:
+            self._contract.record_validator.validate_python(record)
+        except ValidationError as error:
+            return self._explain(error)
+        if self._day_fields and self._day_of(record) != self._day:
+            return ("outside_window", None, "the record belongs to another day than was asked for")
+        key = self._key_of(record)
+        if key in self._seen:
+            names = ", ".join(self._contract.key)
+            return ("duplicate_key", None, f"an earlier record has the same {names}")
+        self._seen.add(key)
+        return None
+
+    def _explain(self, error: ValidationError) -> tuple[str, str | None, str]:
+        problems = error.errors(include_url=False, include_context=False)
+        first: tuple[str, str | None, str] | None = None
+        sentences = []
+        for problem in problems:
+            declared = self._fields[str(problem["loc"][0])]
+            found = _problem(declared, problem["type"], problem["input"])
+            first = first or found
+            sentences.append(found[2])
+        if first is None:
+            raise RuntimeError("a validation error without errors")
+        return (first[0], first[1], "; ".join(sentences))
+
+    def _day_of(self, record: Record) -> tuple[Any, ...]:
+        return tuple([record[name] for name in self._day_fields])
+
+    def _key_of(self, record: Record) -> tuple[Any, ...]:
+        if not self._moments:
+            return tuple([record[name] for name in self._key])
+        return tuple(
+            [
+                datetime.fromisoformat(record[name]).timestamp()
+                if name in self._moments and record[name] is not None
+                else record[name]
+                for name in self._key
+            ]
+        )
+
+
+def _problem(declared: Field, rule: str, value: Any = None) -> tuple[str, str | None, str]:
+    return (f"{declared.name}.{rule}", declared.name, explain(declared, rule, value))
+
+
+def _day_values(partition: Partition, columns: int) -> tuple[Any, ...]:
+    day = partition.day
+    if day is None or columns == 0:
+        return ()
+    return (day.isoformat(),) if columns == 1 else (day.year, day.month, day.day)
+
+
+def _safe_name(name: str) -> str:
+    """A name that the source chose, in a form that cannot carry a value into a log."""
+    shaped = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if shaped and len(name) <= _FIELD_NAME_LENGTH else "(unprintable)"

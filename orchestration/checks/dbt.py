@@ -1,0 +1,124 @@
+"""The dbt project against the pipelines: what is published exists, can be pinned, has an owner.
+
+dbt parses and compiles here without a warehouse; nothing is built.
+"""
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestration.checks.declared import DeclaredPipeline
+from orchestration.checks.finding import Finding, Severity, shown_path, split_hint
+from orchestration.errors import ConfigurationError, SluiceError
+from orchestration.settings import Settings
+from orchestration.warehouse.dbt.checks import check_models
+from orchestration.warehouse.dbt.project import load_graph, parse_project
+from orchestration.warehouse.dbt.session import DbtSession
+
+SUBJECT = "dbt"
+# Parsing opens no connection, but dbt wants a profile that names one.
+_NO_WAREHOUSE = "postgresql://nobody@localhost/nothing"
+
+
+@dataclass(frozen=True)
+class DbtProject:
+    """What the checks need of a parsed project; `models` are dbt's own nodes by unique id."""
+
+    models: Mapping[str, Any]
+    groups_with_owner: frozenset[str]
+
+
+def check_project(
+    settings: Settings, declared: Sequence[DeclaredPipeline]
+) -> tuple[DbtProject | None, list[Finding]]:
+    """The parsed project (None when dbt refuses it) and everything that is wrong with it."""
+    findings: list[Finding] = []
+    with tempfile.TemporaryDirectory(prefix="sluice-check-") as folder:
+        session = DbtSession(settings.dbt_project_dir, Path(folder), _NO_WAREHOUSE)
+        try:
+            manifest = parse_project(session)
+        except SluiceError as error:
+            file = settings.dbt_project_dir / "dbt_project.yml"
+            where = shown_path(file, settings.project_dir, 1)
+            message, hint = split_hint(error.message, "run `dbt parse` in dbt_project")
+            return None, [Finding(Severity.ERROR, SUBJECT, where, message, hint)]
+        for pipeline in declared:
+            findings += check_selection(pipeline, session, manifest)
+    project = project_from(manifest)
+    findings += check_published_models(declared, project)
+    findings += check_required_columns(declared, model_columns(project))
+    return project, findings
+
+
+def check_selection(
+    pipeline: DeclaredPipeline, session: DbtSession, manifest: Any
+) -> list[Finding]:
+    """The selected models depend on their inputs alone, and what is published is among them."""
+    try:
+        graph = load_graph(session, pipeline.spec.dbt.select, manifest=manifest)
+        check_models(graph, pipeline.spec.publishes)
+    except ConfigurationError as error:
+        listed = [line.strip() for line in error.message.splitlines() if line.startswith("  ")]
+        return [
+            pipeline.error(SUBJECT, ("dbt", "select"), *split_hint(text))
+            for text in listed or [error.message]
+        ]
+    return []
+
+
+def project_from(manifest: Any) -> DbtProject:
+    """The part of dbt's manifest that is checked."""
+    models = {key: node for key, node in manifest.nodes.items() if node.resource_type == "model"}
+    owned = frozenset(group.name for group in manifest.groups.values() if group.owner.email)
+    return DbtProject(models, owned)
+
+
+def model_columns(project: DbtProject) -> dict[str, list[str]]:
+    """Model name → columns, for the models whose contract names all of them."""
+    return {
+        node.name: list(node.columns)
+        for node in project.models.values()
+        if node.config.contract.enforced
+    }
+
+
+def check_published_models(
+    declared: Iterable[DeclaredPipeline], project: DbtProject
+) -> list[Finding]:
+    """Every published model exists and belongs to a group with an owner."""
+    by_name = {node.name: node for node in project.models.values()}
+    findings = []
+    for pipeline in declared:
+        for index, name in enumerate(pipeline.spec.publishes):
+            place = ("publishes", index)
+            node = by_name.get(name)
+            if node is None:
+                message = f"the dbt project has no model {name}"
+                hint = f"choose from: {', '.join(sorted(by_name))}"
+                findings.append(pipeline.error(SUBJECT, place, message, hint))
+                continue
+            if node.config.group not in project.groups_with_owner:
+                where = f"{Path('dbt_project', node.original_file_path)}:1"
+                message = f"the published model {name} belongs to no group with an owner"
+                hint = "give it a `group` whose owner has an email"
+                findings.append(Finding(Severity.ERROR, SUBJECT, where, message, hint))
+    return findings
+
+
+def check_required_columns(
+    declared: Iterable[DeclaredPipeline], columns: Mapping[str, Iterable[str]]
+) -> list[Finding]:
+    """The fields that the transform stage requires are columns of their models."""
+    findings = []
+    for pipeline in declared:
+        required = pipeline.spec.stages.transform.acceptance.required_fields
+        for model, fields in required.items():
+            place = ("stages", "transform", "acceptance", "required_fields", model)
+            missing = sorted(set(fields) - set(columns.get(model, fields)))
+            if missing:
+                message = f"{model} has no column {', '.join(missing)}"
+                hint = "correct the name, or add the column to the model and its contract"
+                findings.append(pipeline.error(SUBJECT, place, message, hint))
+    return findings

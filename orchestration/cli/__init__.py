@@ -1,0 +1,5 @@
+"""The command line. Nothing heavy is imported before the command that needs it runs."""
+
+from orchestration.cli.app import main
+
+__all__ = ["main"]

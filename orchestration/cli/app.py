@@ -1,0 +1,297 @@
+"""`sluice`: every command with its options. What a command does is imported when it runs."""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from orchestration.errors import EXIT_BUSY, SluiceError
+
+app = typer.Typer(
+    name="sluice",
+    help="Recoverable ELT: load, transform, gate and publish, from wherever it got to.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+runs = typer.Typer(help="What ran.", no_args_is_help=True)
+versions = typer.Typer(help="What was built and published.", no_args_is_help=True)
+quarantine = typer.Typer(help="Records and partitions that broke a rule.", no_args_is_help=True)
+gates = typer.Typer(help="What the suites said.", no_args_is_help=True)
+sources = typer.Typer(help="Where data comes from.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
+app.add_typer(versions, name="versions")
+app.add_typer(quarantine, name="quarantine")
+app.add_typer(gates, name="gates")
+app.add_typer(sources, name="sources")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Show the newest N.")]
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="RUN", help="A run, or the beginning of its id; default: the latest."),
+]
+VersionArgument = Annotated[
+    str | None, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
+]
+PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only this pipeline.")]
+
+
+@app.command()
+def up(json: Json = False) -> None:
+    """Start the embedded Postgres and the demo service API in the background."""
+    from orchestration.cli.environment import up as command
+
+    command(as_json=json)
+
+
+@app.command()
+def down(
+    wipe: Annotated[
+        bool, typer.Option("--wipe", help="Also delete the embedded warehouse.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Stop what `up` started; nothing is left behind."""
+    from orchestration.cli.environment import down as command
+
+    command(wipe=wipe, yes=yes, as_json=json)
+
+
+@app.command()
+def init(json: Json = False) -> None:
+    """Bring the warehouse up to date: roles, migrations, staging tables, source views."""
+    from orchestration.cli.environment import init as command
+
+    command(as_json=json)
+
+
+@app.command()
+def demo(json: Json = False) -> None:
+    """Run the flights pipeline for January and February 2013 and say what came of it."""
+    from orchestration.cli.demo import demo as command
+
+    command(as_json=json)
+
+
+@app.command()
+def check(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what needs dbt and Great Expectations.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check everything that people declare: pipelines, owners, suites, dbt, environment, roles."""
+    from orchestration.cli.check import check as command
+
+    command(quick=quick, as_json=json)
+
+
+@app.command()
+def run(
+    pipeline: Annotated[str, typer.Option("--pipeline", help="A file in orchestration/pipelines.")],
+    partitions: Annotated[
+        str | None,
+        typer.Option("--partitions", help="2013-01-01 or 2013-01-01..2013-01-31, ends included."),
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Fetch everything again, under new revisions.")
+    ] = False,
+    no_publish: Annotated[bool, typer.Option("--no-publish", help="Stop after the gate.")] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="The moment freshness is judged for, ISO 8601; default: now."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be fetched, change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Bring partitions to publication, or resume a run that was interrupted."""
+    from orchestration.cli.run import run as command
+
+    command(
+        pipeline_name=pipeline,
+        partitions=partitions,
+        refresh=refresh,
+        publish=not no_publish,
+        as_of=as_of,
+        dry_run=dry_run,
+        as_json=json,
+    )
+
+
+@app.command()
+def status(run: RunArgument = None, json: Json = False) -> None:
+    """One screen: what is published, what failed and why, and the command to type next."""
+    from orchestration.cli.status import status as command
+
+    command(run, as_json=json)
+
+
+@runs.command("list")
+def runs_list(
+    pipeline: PipelineOption = None,
+    outcome: Annotated[str | None, typer.Option(help="Only runs that ended like this.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """The newest runs."""
+    from orchestration.cli.runs import list_runs as command
+
+    command(pipeline=pipeline, outcome=outcome, limit=limit, as_json=json)
+
+
+@runs.command("show")
+def runs_show(run: RunArgument = None, json: Json = False) -> None:
+    """One run: request, code, partitions, stages, attempts."""
+    from orchestration.cli.runs import show_run as command
+
+    command(run, as_json=json)
+
+
+@versions.command("list")
+def versions_list(
+    pipeline: PipelineOption = None,
+    state: Annotated[str | None, typer.Option(help="Only versions in this state.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """The newest versions; the published one is marked."""
+    from orchestration.cli.versions import list_them as command
+
+    command(pipeline=pipeline, state=state, limit=limit, as_json=json)
+
+
+@versions.command("show")
+def versions_show(version: VersionArgument = None, json: Json = False) -> None:
+    """One version: manifest, code, models with their relations, publications."""
+    from orchestration.cli.versions import show as command
+
+    command(version, as_json=json)
+
+
+@app.command()
+def rollback(
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
+    version: VersionArgument = None,
+    pipeline: PipelineOption = None,
+    json: Json = False,
+) -> None:
+    """Publish an earlier version; without VERSION the one before the current."""
+    from orchestration.cli.versions import roll_back as command
+
+    command(version, reason=reason, pipeline=pipeline, as_json=json)
+
+
+@quarantine.command("list")
+def quarantine_list(
+    run: Annotated[str | None, typer.Option("--run", help="Only from this run.")] = None,
+    resource: Annotated[str | None, typer.Option(help="Only of this resource.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only those that broke this rule.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Records and partitions that broke a rule, newest first."""
+    from orchestration.cli.quarantine import list_entries as command
+
+    command(run=run, resource=resource, rule=rule, limit=limit, as_json=json)
+
+
+@quarantine.command("show")
+def quarantine_show(
+    entry: Annotated[str, typer.Argument(metavar="ID", help="record-12 or partition-3")],
+    json: Json = False,
+) -> None:
+    """One entry: where it came from, rule, error, redacted payload."""
+    from orchestration.cli.quarantine import show_entry as command
+
+    command(entry, as_json=json)
+
+
+@gates.command("show")
+def gates_show(run: RunArgument = None, json: Json = False) -> None:
+    """Every suite's verdict, with the expectations that failed."""
+    from orchestration.cli.gates import show as command
+
+    command(run, as_json=json)
+
+
+@sources.command("list")
+def sources_list(json: Json = False) -> None:
+    """Sources and their resources."""
+    from orchestration.cli.sources import list_them as command
+
+    command(as_json=json)
+
+
+@sources.command("show")
+def sources_show(
+    name: Annotated[str, typer.Argument(help="A source, or source.resource.")], json: Json = False
+) -> None:
+    """One source, or one resource with its fields."""
+    from orchestration.cli.sources import show as command
+
+    command(name, as_json=json)
+
+
+@sources.command("new")
+def sources_new(name: Annotated[str, typer.Argument()], json: Json = False) -> None:
+    """Write a new source: contract, resource, staging model, suite, test."""
+    from orchestration.cli.sources import new as command
+
+    command(name, as_json=json)
+
+
+@app.command()
+def dsn(
+    role: Annotated[str | None, typer.Option(help="Default: the owner.")] = None, json: Json = False
+) -> None:
+    """Print the connection URL of the warehouse."""
+    from orchestration.cli.connect import dsn as command
+
+    command(role, as_json=json)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(
+    context: typer.Context,
+    role: Annotated[str | None, typer.Option(help="Default: the owner.")] = None,
+) -> None:
+    """Open psql on the warehouse; what follows -- goes to psql."""
+    from orchestration.cli.connect import psql as command
+
+    command(role, context.args)
+
+
+def main() -> NoReturn:
+    """The entry point: failures become a message and an exit code that names their kind."""
+    try:
+        app(standalone_mode=True)
+    except SluiceError as error:
+        _report(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again to go on\n")
+        sys.exit(EXIT_BUSY)
+    except Exception as error:
+        failure = _classified(error)
+        _report(failure)
+        sys.exit(failure.exit_code)
+    sys.exit(0)
+
+
+def _report(error: SluiceError) -> None:
+    from orchestration.cli.output import error_as_json, print_json, say
+
+    if "--json" in sys.argv:
+        print_json(error_as_json(error))
+    else:
+        say(f"sluice: {error.message}")
+
+
+def _classified(error: Exception) -> SluiceError:
+    from orchestration.failures import classify
+
+    return classify(error)

@@ -1,0 +1,53 @@
+"""`sluice gates show`: every suite's verdict on a run, and which expectations failed."""
+
+from typing import Any
+
+from orchestration.cli.output import print_json, print_rows
+from orchestration.cli.reading import fetch, reading
+from orchestration.runs.state import resolve_run
+
+
+def show(prefix: str | None, *, as_json: bool) -> None:
+    with reading() as connection:
+        run = resolve_run(connection, prefix)
+        rows = fetch(
+            connection,
+            # A run that reused another run's verdict shows the verdict on the same version.
+            "select stage, subject, suite, verdict, results, duration_s, evaluated_at, run_id "
+            "from ops.verdicts where run_id = %s or (stage = 'gate' and subject = %s) "
+            "order by verdict_id",
+            [run.run_id, run.version_id],
+        )
+    if as_json:
+        print_json({"run_id": run.run_id, "verdicts": rows})
+        return
+    print_rows(
+        f"verdicts of {run.run_id}",
+        ["stage", "suite", "verdict", "expectations", "failed"],
+        [
+            row
+            | {
+                "expectations": row["results"]["statistics"]["expectations"],
+                "failed": len(failed_expectations(row["results"])),
+            }
+            for row in rows
+        ],
+        "no suite was evaluated",
+    )
+    failed = [
+        {"suite": row["suite"]} | item
+        for row in rows
+        for item in failed_expectations(row["results"])
+    ]
+    if failed:
+        print_rows(
+            "expectations that did not hold",
+            ["suite", "type", "columns", "severity", "unexpected_count", "observed", "reason"],
+            failed,
+            "",
+        )
+
+
+def failed_expectations(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of a stored verdict that the data did not fulfil."""
+    return [item for item in verdict["results"] if not item["success"]]

@@ -1,0 +1,125 @@
+"""`sluice run`: accept the request, drive the run, print one object last."""
+
+from datetime import UTC, datetime
+
+from ingestion.partitions import day_windows
+from orchestration.cli.output import print_facts, print_json, print_rows, say
+from orchestration.cli.progress import choose_progress
+from orchestration.cli.session import read_settings, start_services
+from orchestration.code import read_code
+from orchestration.errors import ConfigurationError
+from orchestration.logs import configure_logs
+from orchestration.pipelines.files import get_pipeline
+from orchestration.runs.runner import execute_run
+from orchestration.runs.summary import RunSummary
+from orchestration.settings import Settings
+from orchestration.triggers.accept import accept
+from orchestration.triggers.plan import preview
+from orchestration.triggers.request import RunRequest
+from orchestration.warehouse.connections import Role, Warehouse
+
+
+def run(
+    *,
+    pipeline_name: str,
+    partitions: str | None,
+    refresh: bool,
+    publish: bool,
+    as_of: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    settings = read_settings()
+    pipeline = get_pipeline(settings.pipelines_dir, pipeline_name)
+    request = RunRequest(
+        pipeline=pipeline.name,
+        days=_days(partitions),
+        refresh=refresh,
+        publish=publish,
+        as_of=_moment(as_of),
+    )
+    prepare_logs(settings)
+    warehouse = start_services(settings, say)
+    if dry_run:
+        plan = preview(warehouse, request, pipeline, read_code(settings.project_dir, pipeline))
+        print_json(plan.as_json()) if as_json else _print_plan(plan.as_json())
+        return
+    summary = drive(settings, warehouse, request)
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        print_summary(summary)
+    raise SystemExit(summary.exit_code)
+
+
+def drive(settings: Settings, warehouse: Warehouse, request: RunRequest) -> RunSummary:
+    """Accepts the request and brings its run to an outcome."""
+    pipeline = get_pipeline(settings.pipelines_dir, request.pipeline)
+    code = read_code(settings.project_dir, pipeline)
+    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        accepted = accept(connection, request, pipeline, code)
+    with choose_progress() as progress:
+        return execute_run(settings, warehouse, pipeline, code, accepted.run.run_id, progress)
+
+
+def prepare_logs(settings: Settings) -> None:
+    """JSON lines to standard error, or, while a person watches progress there, to a file."""
+    import sys
+
+    watched = sys.stderr.isatty()
+    configure_logs(
+        settings.log_level, file=settings.home_dir / "logs" / "sluice.jsonl", quiet_stderr=watched
+    )
+
+
+def print_summary(summary: RunSummary) -> None:
+    answer = summary.as_json()
+    print_rows(
+        f"run {answer['run_id']}",
+        ["stage", "status", "attempts", "duration_s", "output_ref"],
+        answer["stages"],
+        "no stage ran",
+    )
+    print_facts(
+        {
+            "outcome": answer["outcome"],
+            "version": answer["version"],
+            "partitions": ", ".join(
+                f"{count} {name}" for name, count in answer["partitions"].items()
+            ),
+            "records": ", ".join(f"{count} {name}" for name, count in answer["records"].items()),
+            "duration": f"{answer['duration_s']:.1f} s",
+        }
+    )
+    if failure := answer["failure"]:
+        say(f"{failure['kind']} failure in {failure['stage']}: {failure['message']}")
+
+
+def _print_plan(plan: dict[str, object]) -> None:
+    rows = plan.pop("partitions")
+    print_facts(plan)
+    assert isinstance(rows, list)  # noqa: S101 - tells the type checker what the plan holds
+    print_rows("partitions", ["partition", "action"], rows, "nothing to do")
+
+
+def _days(partitions: str | None) -> list[str]:
+    if partitions is None:
+        raise ConfigurationError(
+            "say which days, for example: --partitions 2013-01-01..2013-01-31", code="no_partitions"
+        )
+    try:
+        return day_windows(partitions)
+    except ValueError as error:
+        raise ConfigurationError(str(error), code="bad_partitions") from error
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{text!r} is not a time; write it like 2013-03-01T06:00:00+00:00", code="bad_as_of"
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

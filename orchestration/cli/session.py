@@ -1,0 +1,90 @@
+"""What commands start from: settings, a reachable warehouse, and services that run."""
+
+import os
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from orchestration.errors import ConfigurationError, DestinationFailure
+from orchestration.settings import DEMO_PSEUDONYM_KEY, DEMO_TOKEN, Settings, load_settings
+from orchestration.warehouse.connections import Warehouse
+
+
+def read_settings() -> Settings:
+    """Raises `ConfigurationError` with everything that is wrong in the environment."""
+    try:
+        return load_settings()
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"SLUICE_{'_'.join(map(str, problem['loc'])).upper()}: {problem['msg']}"
+            for problem in error.errors(include_input=False, include_url=False)
+        )
+        raise ConfigurationError(f"{wrong}; see .env.example", code="environment") from None
+
+
+def open_warehouse(settings: Settings, *, start: bool = False) -> Warehouse:
+    """The warehouse; the embedded server is started only when asked to.
+
+    Raises `ConfigurationError` when it does not run.
+    """
+    secret = settings.roles_secret.get_secret_value() if settings.roles_secret else None
+    if settings.warehouse_url is not None:
+        return Warehouse(settings.warehouse_url.get_secret_value(), secret)
+    from orchestration.warehouse.embedded import EmbeddedServer
+    from orchestration.warehouse.embedded_install import EmbeddedServerError
+
+    server = EmbeddedServer(settings.home_dir)
+    try:
+        if start:
+            return Warehouse(server.start(), secret)
+        if not server.is_running():
+            raise ConfigurationError(
+                "the embedded warehouse does not run; start it with: sluice up",
+                code="warehouse_down",
+            )
+        return Warehouse(server.url(), secret)
+    except EmbeddedServerError as error:
+        raise DestinationFailure(str(error), code="embedded_server", transient=False) from error
+
+
+def start_services(settings: Settings, say: Callable[[str], None]) -> Warehouse:
+    """Starts what is not running, brings the warehouse up to date, and tells sources where to look."""
+    from orchestration.warehouse.setup import is_set_up, set_up
+
+    warehouse = open_warehouse(settings, start=True)
+    ensure_sources(settings)
+    if not is_set_up(warehouse):
+        say("bringing the warehouse up to date")
+        for warning in set_up(warehouse).warnings:
+            say(f"warning: {warning}")
+    write_profile(settings, warehouse)
+    return warehouse
+
+
+def ensure_sources(settings: Settings) -> None:
+    """While no flights source is configured the demo service stands in, with demo secrets."""
+    if not settings.uses_demo_api:
+        return
+    from orchestration.services import ServiceError, start_demo_api
+
+    token = settings.flights_api_token
+    value = token.get_secret_value() if token else DEMO_TOKEN
+    try:
+        url = start_demo_api(settings.home_dir, value)
+    except ServiceError as error:
+        raise ConfigurationError(str(error), code="demo_api") from error
+    os.environ["SLUICE_FLIGHTS_API_URL"] = url
+    os.environ["SLUICE_FLIGHTS_API_TOKEN"] = value
+    if settings.pseudonym_key is None:
+        os.environ["SLUICE_PSEUDONYM_KEY"] = DEMO_PSEUDONYM_KEY
+
+
+def write_profile(settings: Settings, warehouse: Warehouse) -> None:
+    """dbt's profile for the analyst at this machine; git ignores it."""
+    from orchestration.warehouse.connections import Role
+    from orchestration.warehouse.dbt.profile import write_analyst_profile
+    from orchestration.warehouse.setup import analyst_schema
+
+    write_analyst_profile(
+        settings.dbt_project_dir / "profiles.yml", warehouse.url(Role.ANALYST), analyst_schema()
+    )

@@ -1,0 +1,143 @@
+"""`sluice versions list|show` and `sluice rollback`."""
+
+from typing import Any
+
+from orchestration.cli.output import print_facts, print_json, print_rows, say
+from orchestration.cli.reading import fetch, reading
+from orchestration.publication.versions import resolve_version
+
+
+def list_them(*, pipeline: str | None, state: str | None, limit: int, as_json: bool) -> None:
+    with reading() as connection:
+        rows = fetch(
+            connection,
+            "select v.version_id, v.pipeline, v.state, p.version_id is not null as published, "
+            "v.degraded, v.manifest_id, v.run_id, v.code_id, left(v.code_commit, 10) as commit, "
+            "v.code_dirty as dirty, v.created_at, v.published_at "
+            "from ops.versions v left join ops.publication_pointer p "
+            "on p.pipeline = v.pipeline and p.version_id = v.version_id "
+            "where (%s::text is null or v.pipeline = %s) and (%s::text is null or v.state = %s) "
+            "order by v.created_at desc limit %s",
+            [pipeline, pipeline, state, state, limit],
+        )
+    if as_json:
+        print_json(rows)
+        return
+    columns = [
+        "version_id",
+        "pipeline",
+        "state",
+        "published",
+        "degraded",
+        "commit",
+        "dirty",
+        "created_at",
+        "run_id",
+    ]
+    print_rows("versions", columns, rows, "there is no version yet; run: sluice demo")
+
+
+def show(prefix: str | None, *, as_json: bool) -> None:
+    with reading() as connection:
+        version = resolve_version(connection, prefix)
+        facts: dict[str, Any] = fetch(
+            connection,
+            "select version_id, pipeline, state, degraded, manifest_id, run_id, code_id, "
+            "code_commit as commit, code_dirty as dirty, created_at, published_at "
+            "from ops.versions where version_id = %s",
+            [version.version_id],
+        )[0]
+        models = fetch(
+            connection,
+            "select m.model, m.published, r.kind, r.row_count as rows, m.relation_name as relation, "
+            "m.content_key, m.parents, m.resources from ops.version_models m "
+            "join ops.relations r using (relation_name) where m.version_id = %s order by 1",
+            [version.version_id],
+        )
+        artifacts = fetch(
+            connection,
+            "select resource, count(*) as partitions, min(window_name) as first, "
+            "max(window_name) as last, sum(a.loaded)::bigint as records from ops.manifest_artifacts m "
+            "join ops.artifacts a using (artifact_id, resource, window_name) "
+            "where m.manifest_id = %s group by 1 order by 1",
+            [version.manifest_id],
+        )
+        publications = fetch(
+            connection,
+            "select publication_id, kind, slot, previous_version_id as previous, actor, reason, "
+            "published_at from ops.publications where version_id = %s order by 1",
+            [version.version_id],
+        )
+    if as_json:
+        print_json(facts | {"models": models, "artifacts": artifacts, "publications": publications})
+        return
+    print_facts(facts)
+    print_rows("models", ["model", "published", "kind", "rows", "relation"], models, "no models")
+    print_rows(
+        "built from", ["resource", "partitions", "first", "last", "records"], artifacts, "nothing"
+    )
+    print_rows(
+        "publications",
+        ["publication_id", "kind", "previous", "actor", "reason", "published_at"],
+        publications,
+        "never published",
+    )
+
+
+def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json: bool) -> None:
+    """Takes the pipeline's build lease, so that no run publishes meanwhile."""
+    from orchestration.cli.session import open_warehouse, read_settings
+    from orchestration.errors import ConfigurationError
+    from orchestration.pipelines.files import get_pipeline
+    from orchestration.publication.rollback import rollback
+    from orchestration.runs.leases import Heartbeat, acquire, release
+    from orchestration.warehouse.connections import Role
+    from orchestration.warehouse.fence import build_lease
+
+    settings = read_settings()
+    warehouse = open_warehouse(settings)
+    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        if prefix is not None:
+            target = resolve_version(connection, prefix, pipeline)
+            name, version = target.pipeline, target.version_id
+        else:
+            published = [
+                row["pipeline"]
+                for row in fetch(
+                    connection, "select pipeline from ops.publication_pointer order by 1"
+                )
+            ]
+            if pipeline is None and len(published) != 1:
+                raise ConfigurationError(
+                    f"say which pipeline to roll back with --pipeline: {', '.join(published)}"
+                    if published
+                    else "nothing is published, so there is nothing to roll back",
+                    code="which_pipeline",
+                )
+            name, version = pipeline or published[0], None
+        lease = acquire(
+            connection,
+            build_lease(name),
+            wait_s=60,
+            on_wait=lambda _: say("a run builds for this pipeline; waiting for it"),
+        )
+        try:
+            with Heartbeat(warehouse) as heartbeat, heartbeat.keep(lease):
+                publication = rollback(
+                    warehouse,
+                    name,
+                    version,
+                    reason=reason,
+                    lease=lease,
+                    owner=get_pipeline(settings.pipelines_dir, name).owner.email,
+                )
+        finally:
+            release(connection, lease)
+    answer = {
+        "outcome": publication.outcome,
+        "pipeline": name,
+        "version": publication.version_id,
+        "previous": publication.previous,
+        "publication_id": publication.publication_id,
+    }
+    print_json(answer) if as_json else print_facts(answer)

@@ -1,0 +1,1 @@
+"""What each pipeline is: one YAML file each."""

@@ -1,0 +1,150 @@
+"""What a pipeline is: resources, dbt selection, suites, published models, people and policies.
+
+Values are checked without looking anywhere else; whether the named resources, suites and models
+exist is `sluice check`'s question.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field, field_validator
+
+from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAcceptance, Declared
+from orchestration.pipelines.cron import check_cron
+from orchestration.pipelines.stages import Owner, StageName, Stages
+
+# Models become relations with a suffix, and Postgres cuts names at 63 bytes.
+ModelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,29}\.[a-z][a-z0-9_]{0,29}$")]
+SuiteName = Annotated[str, Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)*$")]
+PipelineName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+
+
+class OnRejected(StrEnum):
+    """What becomes of the run when a partition of the resource is not acceptable."""
+
+    HOLD = "hold"
+    LEAVE_OUT = "leave_out"
+
+
+def _check_time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:
+        raise ValueError(f"{name!r} is not a time zone; write one like America/New_York") from error
+    return name
+
+
+def _refuse_repeats(names: Sequence[str]) -> None:
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        raise ValueError(f"named more than once: {', '.join(repeated)}; keep one of each")
+
+
+def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    _refuse_repeats(names)
+    return names
+
+
+class Schedule(Declared):
+    """What a scheduled run asks for: the last closed days, and a new revision of every snapshot."""
+
+    cron: Annotated[str, AfterValidator(check_cron)]
+    """Five fields, read in the time zone below."""
+    time_zone: Annotated[str, AfterValidator(_check_time_zone)] = "UTC"
+    """IANA name; the zone of the cron expression and of the days."""
+    days: Annotated[int, Field(ge=1, le=366)] = 1
+    """How many closed days a scheduled run asks for, the last one being yesterday."""
+
+
+class ResourceSpec(Declared):
+    name: ResourceName
+    """source.resource, as `sluice sources list` shows it."""
+    suite: SuiteName | None = None
+    """Suite evaluated on the rows of new partitions: a path below expectations/suites, no .yml."""
+    volume_suite: SuiteName | None = None
+    """Suite evaluated on one row (_partition, row_count) for each new partition."""
+    on_rejected: OnRejected = OnRejected.HOLD
+    """hold: the run is held. leave_out: the last good content of the partition stays in use."""
+    acceptance: AcceptanceOverride = AcceptanceOverride()
+    """The words of stages.validate.acceptance that this resource says differently."""
+    owner: Owner | None = None
+    """Who is told about this resource; without it the stage's or the pipeline's owner."""
+
+
+class DbtSelection(Declared):
+    select: Annotated[tuple[str, ...], Field(min_length=1)]
+    """dbt node selection: what a version consists of. +model includes all that the model needs."""
+    exclude: tuple[str, ...] = ()
+    """dbt node selection that is taken away again."""
+
+
+class PipelineSpec(Declared):
+    name: PipelineName
+    """The same as the name of the file."""
+    description: Annotated[str, Field(min_length=1)]
+    owner: Owner
+    """Who is told when a run fails or is held."""
+    reviewer: Owner
+    """Who decides about held versions and quarantine."""
+    schedule: Schedule | None = None
+    """When the pipeline runs by itself; without it only when asked."""
+    resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)]
+    dbt: DbtSelection
+    publishes: Annotated[tuple[ModelName, ...], Field(min_length=1), AfterValidator(_check_unique)]
+    """Models that appear in schema analytics. A model belongs to one pipeline."""
+    suites: Annotated[tuple[SuiteName, ...], AfterValidator(_check_unique)] = ()
+    """Suites evaluated on every version, as paths under expectations/suites without .yml."""
+    stages: Stages
+
+    @field_validator("resources")
+    @classmethod
+    def _resources_are_unique(cls, value: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+        _refuse_repeats([resource.name for resource in value])
+        return value
+
+    @property
+    def resource_names(self) -> tuple[str, ...]:
+        return tuple(resource.name for resource in self.resources)
+
+    def resource(self, name: str) -> ResourceSpec:
+        """Raises `KeyError` for a resource of another pipeline."""
+        for resource in self.resources:
+            if resource.name == name:
+                return resource
+        raise KeyError(name)
+
+    def acceptance_of(self, resource: str) -> ArtifactAcceptance:
+        """What a partition of this resource must fulfil."""
+        return self.resource(resource).acceptance.over(self.stages.validation.acceptance)
+
+    def owner_of(self, stage: StageName | None = None, resource: str | None = None) -> Owner:
+        """Who is told: the resource's owner, else the stage's, else the pipeline's."""
+        if resource is not None and (owner := self.resource(resource).owner) is not None:
+            return owner
+        if stage is not None and (owner := self.stages.policy(stage).owner) is not None:
+            return owner
+        return self.owner
+
+    def deciding_content(self) -> dict[str, Any]:
+        """All that decides what a run produces, as JSON; not people, times, texts or effort."""
+        content = self.model_dump(mode="json", include={"name", "dbt", "publishes", "suites"})
+        content["resources"] = {
+            resource.name: {
+                "suite": resource.suite,
+                "volume_suite": resource.volume_suite,
+                "on_rejected": resource.on_rejected.value,
+                "acceptance": self.acceptance_of(resource.name).model_dump(mode="json"),
+            }
+            for resource in self.resources
+        }
+        content["stages"] = {
+            stage.value: self.stages.policy(stage).model_dump(
+                mode="json", include={"acceptance", "on_failure"}
+            )
+            for stage in StageName
+        }
+        return content

@@ -1,0 +1,1 @@
+"""Versions and the pointer flip that makes one of them what readers see."""

@@ -1,0 +1,143 @@
+"""When a slot may be touched: once nobody can still see it as the active one.
+
+A snapshot that does not see the last flip was taken while the flip's transaction was running or
+before, so its xmin is at most that transaction's id. Waiting is bounded; what still stands in the
+way then is named, without its query.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import class_row
+
+from orchestration.errors import ConfigurationError, DestinationFailure
+from orchestration.sql.queries import query
+
+_XID_SPACE = 2**32
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a publication may wait for readers before it stops as transient.
+
+    `lock_timeout_ms` is how long readers may queue behind one attempt to replace a view; it is kept
+    below the server's deadlock_timeout. `honour_grace` is false only in tests of the stamp.
+    """
+
+    wait_s: float = 60.0
+    poll_s: float = 0.02
+    lock_timeout_ms: int = 100
+    honour_grace: bool = True
+
+
+@dataclass(frozen=True)
+class Occupant:
+    """Whoever stands in the way; ids of transactions are 32 bits, `horizon` has 64."""
+
+    kind: str
+    name: str
+    user_name: str | None
+    application: str | None
+    since: datetime | None
+    horizon: int = 0
+    xmin: int | None = None
+    xid: int | None = None
+    can_read_here: bool = True
+    age_s: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [f"pid {self.name}" if self.kind == "session" else f"{self.kind} {self.name!r}"]
+        if self.user_name:
+            parts.append(f"user {self.user_name}")
+        if self.application:
+            parts.append(f"application {self.application!r}")
+        if self.since:
+            parts.append(f"since {self.since:%Y-%m-%d %H:%M:%S} UTC")
+        return ", ".join(parts)
+
+
+def extend_xid(xid: int, horizon: int) -> int:
+    """The 64-bit id of a 32-bit transaction id that is less than 2^31 away from `horizon`."""
+    behind = (horizon - xid) % _XID_SPACE
+    if behind >= _XID_SPACE // 2:
+        behind -= _XID_SPACE
+    return horizon - behind
+
+
+def may_see_before(occupants: Sequence[Occupant], flipped_by: int) -> list[Occupant]:
+    """Those whose snapshot may miss the flip. A session of another database cannot read here.
+
+    A flip that is not before the horizon was restored from another server: everybody sees it.
+    """
+    return [
+        occupant
+        for occupant in occupants
+        if occupant.xmin is not None
+        and occupant.can_read_here
+        and extend_xid(occupant.xmin, occupant.horizon) <= flipped_by < occupant.horizon
+    ]
+
+
+def holders_back(occupants: Sequence[Occupant], flipped_by: int) -> list[Occupant]:
+    """Open writers, of any database, that make even new snapshots look that old."""
+    return [
+        occupant
+        for occupant in occupants
+        if occupant.xid is not None and extend_xid(occupant.xid, occupant.horizon) <= flipped_by
+    ]
+
+
+def await_grace(
+    connection: psycopg.Connection, flipped_by: int, patience: Patience, deadline: float
+) -> None:
+    """Returns once every snapshot sees the transaction `flipped_by` (a 64-bit id).
+
+    Needs autocommit: statistics stand still inside a transaction. `deadline` is in the terms of
+    `time.monotonic`. Raises `DestinationFailure` (`long_reader`, transient) when it passes, and
+    `ConfigurationError` when this role cannot see other sessions.
+    """
+    _require_sight(connection)
+    pause = patience.poll_s / 4
+    while True:
+        with connection.cursor(row_factory=class_row(Occupant)) as cursor:
+            occupants = cursor.execute(query("publication_sessions")).fetchall()
+        waiting_for = may_see_before(occupants, flipped_by)
+        if not waiting_for:
+            return
+        if time.monotonic() >= deadline:
+            # A writer is the cause when there is one: readers that come and go only look old.
+            raise long_reader(holders_back(occupants, flipped_by) or waiting_for, patience)
+        time.sleep(pause)
+        pause = min(pause * 1.5, patience.poll_s * 10)
+
+
+def long_reader(occupants: Sequence[Occupant], patience: Patience) -> DestinationFailure:
+    """The failure that names who kept the publication waiting, the oldest first."""
+    named = sorted(occupants, key=lambda o: o.since.timestamp() if o.since else math.inf)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return DestinationFailure(
+        f"readers kept this publication waiting for more than {patience.wait_s:g} s: "
+        + ("; ".join(str(occupant) for occupant in named[:_NAMED]) or "none is left by now")
+        + more
+        + ". Nothing changed for anybody; end that transaction or wait for it, then run the same "
+        "command again",
+        code="long_reader",
+        transient=True,
+    )
+
+
+def _require_sight(connection: psycopg.Connection) -> None:
+    row = connection.execute(
+        "select pg_has_role('pg_read_all_stats', 'usage'), current_user"
+    ).fetchone()
+    if row and not row[0]:
+        raise ConfigurationError(
+            f"{row[1]} cannot see other sessions, so nobody can tell whether a slot is still being "
+            f"read; ask an administrator to run: grant pg_read_all_stats to {row[1]}",
+            code="statistics_hidden",
+        )

@@ -1,0 +1,165 @@
+"""What is published and what the slots show right now, read from the catalogue itself.
+
+Reading only; a slot view is known by the relation below it, not by what was written down about it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from orchestration.errors import ConfigurationError
+from orchestration.identity import VersionId
+from orchestration.publication.shapes import Column, columns_from_json
+from orchestration.publication.views import Slot
+from orchestration.sql.queries import query
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What every published view of a pipeline shows; `flipped_by` is a 64-bit transaction id."""
+
+    active_slot: Slot
+    version_id: VersionId
+    publication_id: int
+    flipped_by: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model of the version that is to be shown. `columns` is empty if the relation is gone."""
+
+    model: str
+    relation: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class SlotView:
+    """A slot view as it is; `is_recorded` says whether `ops.slot_views` agrees."""
+
+    columns: tuple[Column, ...]
+    relation: str
+    relation_columns: tuple[Column, ...]
+    is_recorded: bool
+
+
+@dataclass(frozen=True)
+class PublishedView:
+    columns: tuple[Column, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Registered:
+    pipeline: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class PublicationState:
+    """All that preparing a slot depends on."""
+
+    pipeline: str
+    version_id: VersionId
+    pointer: Pointer | None
+    targets: tuple[Target, ...]
+    registered: dict[str, Registered]
+    slot_views: dict[tuple[Slot, str], SlotView]
+    published_views: dict[str, PublishedView]
+
+    @property
+    def missing_models(self) -> list[str]:
+        """Published models of this pipeline that the version doesn't have."""
+        has = {target.model for target in self.targets}
+        return sorted(
+            model
+            for model, entry in self.registered.items()
+            if entry.pipeline == self.pipeline and model not in has
+        )
+
+
+def read_pointer(
+    connection: psycopg.Connection, pipeline: str, *, lock: bool = False
+) -> Pointer | None:
+    """The pointer of a pipeline. `lock` keeps it from moving until the transaction ends."""
+    row = connection.execute(
+        "select active_slot, version_id, publication_id, flipped_by::text::bigint "
+        "from ops.publication_pointer where pipeline = %s" + (" for update" if lock else ""),
+        [pipeline],
+    ).fetchone()
+    return Pointer(*row) if row else None
+
+
+def read_targets(connection: psycopg.Connection, version_id: VersionId) -> tuple[Target, ...]:
+    rows = _rows(connection, "publication_target", version_id=version_id)
+    return tuple(
+        Target(row["model"], row["relation_name"], columns_from_json(row["columns"]))
+        for row in rows
+    )
+
+
+def read_registered(
+    connection: psycopg.Connection, pipeline: str, models: Sequence[str]
+) -> dict[str, Registered]:
+    """Every published model of the pipeline, and these models whoever owns them."""
+    rows = connection.execute(
+        "select model, pipeline, columns from ops.published_models "
+        "where pipeline = %s or model = any(%s)",
+        [pipeline, list(models)],
+    ).fetchall()
+    return {model: Registered(owner, columns_from_json(columns)) for model, owner, columns in rows}
+
+
+def require_version(connection: psycopg.Connection, pipeline: str, version_id: VersionId) -> str:
+    """The version's state. Raises `ConfigurationError` unless it is one of this pipeline's."""
+    row = connection.execute(
+        "select state from ops.versions where version_id = %s and pipeline = %s",
+        [version_id, pipeline],
+    ).fetchone()
+    if row is None:
+        raise ConfigurationError(
+            f"pipeline {pipeline} has no version {version_id}; see: sluice versions list",
+            code="version_unknown",
+        )
+    return str(row[0])
+
+
+def read_state(
+    connection: psycopg.Connection, pipeline: str, version_id: VersionId
+) -> PublicationState:
+    """Raises `ConfigurationError` (`version_unknown`)."""
+    require_version(connection, pipeline, version_id)
+    targets = read_targets(connection, version_id)
+    models = [target.model for target in targets]
+    return PublicationState(
+        pipeline=pipeline,
+        version_id=version_id,
+        pointer=read_pointer(connection, pipeline),
+        targets=targets,
+        registered=read_registered(connection, pipeline, models),
+        slot_views={
+            (row["slot"], row["model"]): _slot_view(row)
+            for row in _rows(connection, "publication_slot_views", models=models)
+        },
+        published_views={
+            row["model"]: PublishedView(columns_from_json(row["columns"]), tuple(row["options"]))
+            for row in _rows(connection, "publication_published_views", models=models)
+        },
+    )
+
+
+def _slot_view(row: dict[str, Any]) -> SlotView:
+    return SlotView(
+        columns=columns_from_json(row["columns"]),
+        relation=row["relation_name"],
+        relation_columns=columns_from_json(row["relation_columns"]),
+        is_recorded=row["relation_name"] == row["recorded_relation_name"],
+    )
+
+
+def _rows(connection: psycopg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name), values).fetchall()

@@ -1,0 +1,308 @@
+"""One pass through the stages: what each came to, where the run ends, and who must be told."""
+
+import time
+from dataclasses import dataclass, field
+
+from psycopg.types.json import Jsonb
+
+from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
+from orchestration.identity import VersionId
+from orchestration.logs import bind, get_logger
+from orchestration.model import Outcome, PartitionState, StageStatus
+from orchestration.pipelines.spec import StageName
+from orchestration.runs.leases import Heartbeat, acquire, release
+from orchestration.runs.stage_runner import StageReport, StageRunner
+from orchestration.runs.state import (
+    finish_run,
+    finish_stage,
+    mark_partition,
+    start_run,
+    start_stage,
+)
+from orchestration.stages.base import Conclusion, Stage, StageContext
+from orchestration.stages.extract import ExtractStage
+from orchestration.stages.gate import GateStage
+from orchestration.stages.initialize import InitializeStage
+from orchestration.stages.notify import NotifyStage
+from orchestration.stages.publish import PublishStage
+from orchestration.stages.transform import TransformStage
+from orchestration.stages.validate import ValidateStage, rejected_partitions
+from orchestration.warehouse.fence import Lease, assert_fence, build_lease
+
+_BUILD_LEASE_WAIT_S = 900.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended; `version_id` is the version it came to, published or not."""
+
+    outcome: Outcome
+    version_id: VersionId | None = None
+    failure: SluiceError | None = None
+    stage: StageName | None = None
+
+
+@dataclass
+class StageLine:
+    """One stage of this pass, as people and machines see it."""
+
+    stage: StageName
+    status: StageStatus
+    attempts: int = 0
+    duration_s: float = 0.0
+    input_ref: str | None = None
+    output_ref: str | None = None
+
+
+@dataclass
+class Drive:
+    """`repeats_finished`: the run had ended well before, so this pass only looks again."""
+
+    context: StageContext
+    heartbeat: Heartbeat
+    repeats_finished: bool
+    lines: list[StageLine] = field(default_factory=list)
+    current: StageName | None = None
+    reused: dict[str, bool] = field(default_factory=dict)
+
+    def go(self) -> Ended:
+        """Raises `psycopg.OperationalError` when the connection was cut: go again."""
+        self.lines.clear()
+        self.context.memory.clear()
+        if not self.repeats_finished:
+            start_run(self.context.connection, self.context.run.run_id, self.context.run_lease)
+        try:
+            ended = self._through_stages()
+        except (Busy, LeaseLost):
+            raise
+        except SluiceError as error:
+            ended = Ended(
+                Outcome.FAILED, self.context.memory.get("version_id"), error, self.current
+            )
+        self._tell(ended)
+        if not self.repeats_finished:
+            with self.context.connection.transaction():
+                finish_run(
+                    self.context.connection,
+                    self.context.run.run_id,
+                    self.context.run_lease,
+                    ended.outcome,
+                    failure=failure_as_json(ended),
+                    version_id=ended.version_id,
+                )
+        get_logger().info(
+            "run ended",
+            outcome=ended.outcome,
+            version=ended.version_id,
+            error_code=ended.failure and ended.failure.code,
+        )
+        return ended
+
+    def _through_stages(self) -> Ended:
+        memory = self.context.memory
+        self._run(InitializeStage())
+        self._run(ExtractStage())
+        lease = acquire(
+            self.context.connection,
+            build_lease(self.context.pipeline.name),
+            wait_s=_BUILD_LEASE_WAIT_S,
+            on_wait=lambda _: self.context.progress.update(
+                "wait", "another run builds for this pipeline; waiting for it"
+            ),
+        )
+        try:
+            with self.heartbeat.keep(lease):
+                report, conclusion = self._run(ValidateStage(), lease)
+                memory["rejected"] = rejected_partitions(self.context, report.finished)
+                if conclusion.held:
+                    return Ended(Outcome.HELD, None, conclusion.held, StageName.VALIDATE)
+                _, conclusion = self._run(TransformStage(), lease)
+                memory["version_id"] = version = VersionId(conclusion.output_ref)
+                report, conclusion = self._run(GateStage(), lease)
+                [memory["gate_key"]] = [unit.source_partition for unit in report.finished]
+                if conclusion.held:
+                    return self._refused(version, conclusion.held)
+                return self._publish(version, lease)
+        finally:
+            release(self.context.connection, lease)
+
+    def _refused(self, version: VersionId, reason: QualityFailure) -> Ended:
+        holds = self.context.pipeline.stages.gate.on_failure == "hold"
+        return Ended(Outcome.HELD if holds else Outcome.FAILED, version, reason, StageName.GATE)
+
+    def _publish(self, version: VersionId, lease: Lease) -> Ended:
+        if not self.context.run.publish:
+            self.lines.append(StageLine(StageName.PUBLISH, StageStatus.SKIPPED))
+            return Ended(Outcome.UNCHANGED, version)
+        report, _ = self._run(PublishStage(), lease)
+        [checkpoint] = report.finished.values()
+        by_this_run = bool(checkpoint.result.get("by_this_run"))
+        if self.repeats_finished or checkpoint.run_id != self.context.run.run_id:
+            by_this_run = False
+        if self.context.memory["rejected"] and not self.repeats_finished:
+            return Ended(Outcome.DEGRADED, version)
+        return Ended(Outcome.PUBLISHED if by_this_run else Outcome.UNCHANGED, version)
+
+    def _run(self, stage: Stage, *held: Lease) -> tuple[StageReport, Conclusion]:
+        """Runs one stage; raises the failure that it ended with."""
+        self.current = stage.name
+        context, began = self.context, time.monotonic()
+        position = list(StageName).index(stage.name)
+        leases = {lease.name: lease for lease in (context.run_lease, *held)}
+        line = StageLine(stage.name, StageStatus.RUNNING)
+        self.lines.append(line)
+        context.progress.update(stage.name, "")
+        with bind(stage=stage.name):
+            if not self.repeats_finished:
+                start_stage(
+                    context.connection, context.run.run_id, stage.name, position, context.run_lease
+                )
+            runner = StageRunner(context, stage, leases, self.heartbeat)
+            try:
+                report = runner.run()
+                if stage.name is StageName.EXTRACT:
+                    self._mark_partitions(report)
+                if report.error is not None:
+                    raise report.error
+                if report.remaining:
+                    raise _out_of_time(stage.name, len(report.remaining))
+                conclusion = stage.conclude(context, report.finished)
+            except SluiceError:
+                line.status = StageStatus.FAILED
+                raise
+            else:
+                line.status = _status(report, conclusion, self.repeats_finished)
+                line.output_ref = conclusion.output_ref
+                self._mark_quarantined(stage, report)
+            finally:
+                line.duration_s = round(time.monotonic() - began, 3)
+                self._describe(line, runner.report)
+                self._write_line(line, runner.report)
+        return report, conclusion
+
+    def _describe(self, line: StageLine, report: StageReport) -> None:
+        line.attempts = report.attempts
+        units = [*report.finished, *report.failed, *report.remaining]
+        line.input_ref = units[0].input_ref if len(units) == 1 else f"{len(units)} partitions"
+        get_logger().info(
+            "stage ended",
+            status=line.status,
+            attempts=line.attempts,
+            reused=report.reused,
+            units=len(units),
+            duration_s=line.duration_s,
+            output_ref=line.output_ref,
+        )
+
+    def _write_line(self, line: StageLine, report: StageReport) -> None:
+        if self.repeats_finished or self.context.connection.broken:
+            return
+        keys = [unit.key for unit in (*report.finished, *report.failed)]
+        finish_stage(
+            self.context.connection,
+            self.context.run.run_id,
+            line.stage,
+            self.context.run_lease,
+            line.status,
+            idempotency_key=keys[0] if len(keys) == 1 else None,
+            attempts=line.attempts,
+            input_ref=line.input_ref,
+            output_ref=line.output_ref,
+        )
+
+    def _mark_partitions(self, report: StageReport) -> None:
+        """Writes into the run's own rows what became of its partitions."""
+        run_id = self.context.run.run_id
+        for item in self.context.partitions:
+            unit = next(
+                (
+                    found
+                    for found in (*report.finished, *report.failed)
+                    if found.source_partition == str(item.partition)
+                ),
+                None,
+            )
+            if unit is None:
+                continue
+            checkpoint = report.finished.get(unit)
+            state = PartitionState.FAILED
+            if checkpoint is not None:
+                own = checkpoint.run_id == run_id and not self.repeats_finished
+                state = PartitionState.EXTRACTED if own else PartitionState.REUSED
+            self.reused[str(item.partition)] = state is PartitionState.REUSED
+            if not self.repeats_finished:
+                mark_partition(
+                    self.context.connection,
+                    run_id,
+                    item.partition,
+                    state,
+                    checkpoint.output_ref if checkpoint else None,
+                )
+
+    def _mark_quarantined(self, stage: Stage, report: StageReport) -> None:
+        if stage.name is not StageName.VALIDATE or self.repeats_finished:
+            return
+        rejected = set(rejected_partitions(self.context, report.finished))
+        for item in self.context.partitions:
+            if str(item.partition) in rejected:
+                mark_partition(
+                    self.context.connection,
+                    self.context.run.run_id,
+                    item.partition,
+                    PartitionState.QUARANTINED,
+                    None,
+                )
+
+    def _tell(self, ended: Ended) -> None:
+        """Writes the owner's message for an outcome that the flip does not announce, and delivers."""
+        run, pipeline = self.context.run, self.context.pipeline
+        if ended.failure is not None:
+            owner = pipeline.owner_of(ended.stage)
+            with self.context.connection.transaction():
+                assert_fence(self.context.connection, self.context.run_lease)
+                self.context.connection.execute(
+                    "insert into ops.outbox (dedup_key, pipeline, run_id, kind, owner, payload) "
+                    "values (%s, %s, %s, %s, %s, %s) on conflict (dedup_key) do nothing",
+                    [
+                        f"{ended.outcome}:{run.run_id}:{ended.stage}:{ended.failure.code}",
+                        pipeline.name,
+                        run.run_id,
+                        ended.outcome,
+                        owner.email,
+                        Jsonb(failure_as_json(ended)),
+                    ],
+                )
+        try:
+            self._run(NotifyStage())
+        except (Busy, LeaseLost):
+            raise
+        except SluiceError as error:
+            get_logger().warning("nobody was told", error_code=error.code, message=error.message)
+
+
+def failure_as_json(ended: Ended) -> dict[str, object] | None:
+    """The `failure` of a run, as it is stored and printed."""
+    if ended.failure is None:
+        return None
+    return {
+        "kind": ended.failure.kind,
+        "stage": ended.stage,
+        "error_code": ended.failure.code,
+        "transient": ended.failure.transient,
+        "message": ended.failure.message,
+    }
+
+
+def _status(report: StageReport, conclusion: Conclusion, repeats: bool) -> StageStatus:
+    if conclusion.held is not None:
+        return StageStatus.HELD
+    everything_reused = report.reused > 0 and report.reused == len(report.finished)
+    return StageStatus.REUSED if everything_reused or repeats else StageStatus.SUCCEEDED
+
+
+def _out_of_time(stage: StageName, remaining: int) -> Busy:
+    return Busy(
+        f"the time budget of {stage} ran out with {remaining} partitions to go; what was finished is "
+        "kept, so run the same command again",
+        code="budget_exhausted",
+    )

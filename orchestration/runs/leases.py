@@ -1,0 +1,151 @@
+"""Who may work on a thing now: leases in the warehouse, by its clock, kept alive by a heartbeat.
+
+Every acquisition has a larger fence. A lease that cannot be extended is lost, and `check` says so
+before its owner writes anything more; the database refuses the write in any case.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import psycopg
+
+from orchestration.errors import Busy, LeaseLost
+from orchestration.processes import ProcessId, identify
+from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.fence import Lease
+
+TTL = timedelta(seconds=15)
+_BEATS_PER_TTL = 3
+_POLL_S = 0.25
+
+
+def holder_name() -> str:
+    """`host|pid|start`: enough to tell on the same machine whether the holder still lives."""
+    process = identify(os.getpid())
+    return f"{socket.gethostname()}|{os.getpid()}|{process.started if process else ''}"
+
+
+def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
+    """The lease, or None while another process has it. A dead process of this machine has nothing."""
+    for _ in range(2):
+        row = connection.execute(
+            "select ops.acquire_lease(%s, %s, %s)", [name, holder_name(), TTL]
+        ).fetchone()
+        if row and row[0] is not None:
+            return Lease(name, row[0])
+        if not _release_dead_holder(connection, name):
+            return None
+    return None
+
+
+def acquire(
+    connection: psycopg.Connection,
+    name: str,
+    *,
+    wait_s: float,
+    on_wait: Callable[[str], None] | None = None,
+) -> Lease:
+    """Waits for the lease at most `wait_s` seconds; raises `Busy` after that."""
+    deadline = time.monotonic() + wait_s
+    said = False
+    while (lease := try_acquire(connection, name)) is None:
+        if time.monotonic() >= deadline:
+            raise Busy(
+                f"another process holds the lease {name!r}; "
+                "wait until it has finished and run the same command again"
+            )
+        if not said and on_wait is not None:
+            on_wait(name)
+            said = True
+        time.sleep(_POLL_S)
+    return lease
+
+
+def release(connection: psycopg.Connection, lease: Lease) -> None:
+    """Gives the lease back; of no effect when it was lost meanwhile."""
+    connection.execute("select ops.release_lease(%s, %s)", [lease.name, lease.fence])
+
+
+class Heartbeat:
+    """Extends leases from a thread with a connection of its own until closed."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._leases: dict[str, Lease] = {}
+        self._lost: set[str] = set()
+        self._guard = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="lease-heartbeat", daemon=True)
+
+    def __enter__(self) -> "Heartbeat":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    @contextlib.contextmanager
+    def keep(self, *leases: Lease) -> Iterator[None]:
+        with self._guard:
+            self._leases.update({lease.name: lease for lease in leases})
+        try:
+            yield
+        finally:
+            with self._guard:
+                for lease in leases:
+                    self._leases.pop(lease.name, None)
+
+    def check(self) -> None:
+        """Raises `LeaseLost` as soon as one of the kept leases is known to be lost."""
+        with self._guard:
+            if lost := self._lost & set(self._leases):
+                raise LeaseLost(sorted(lost)[0])
+
+    def _beat(self) -> None:
+        connection: psycopg.Connection | None = None
+        while not self._stop.wait(TTL.total_seconds() / _BEATS_PER_TTL):
+            try:
+                if connection is None or connection.closed:
+                    connection = self._warehouse.connect(Role.RUNNER, autocommit=True)
+                self._extend_all(connection)
+            except psycopg.Error:
+                # The server may be restarting; the lease itself says whether that took too long.
+                if connection is not None:
+                    connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+
+    def _extend_all(self, connection: psycopg.Connection) -> None:
+        with self._guard:
+            leases = list(self._leases.values())
+        for lease in leases:
+            row = connection.execute(
+                "select ops.extend_lease(%s, %s, %s)", [lease.name, lease.fence, TTL]
+            ).fetchone()
+            if not row or not row[0]:
+                with self._guard:
+                    if self._leases.get(lease.name) == lease:
+                        self._lost.add(lease.name)
+
+
+def _release_dead_holder(connection: psycopg.Connection, name: str) -> bool:
+    row = connection.execute(
+        "select holder, fence from ops.leases where name = %s", [name]
+    ).fetchone()
+    if not row or not row[0] or not _is_dead(row[0]):
+        return False
+    release(connection, Lease(name, row[1]))
+    return True
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine that has ended since."""
+    host, pid, started = holder.split("|")
+    return host == socket.gethostname() and identify(int(pid)) != ProcessId(int(pid), started)

@@ -1,0 +1,114 @@
+"""Drives one run through the seven stages, from wherever it got to, to an outcome.
+
+Every stage is resumable, so driving a run again is how it recovers: from a killed process, from a
+server that went away, on another machine. Only the outcome and its message are written here.
+"""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+
+from orchestration.code import Code
+from orchestration.failures import classify
+from orchestration.identity import RunId
+from orchestration.logs import bind, get_logger
+from orchestration.model import Outcome
+from orchestration.pipelines.spec import PipelineSpec
+from orchestration.runs.budget import Budget, stop_on_sigterm
+from orchestration.runs.checkpoints import read_checkpoints
+from orchestration.runs.drive import Drive, Ended
+from orchestration.runs.leases import Heartbeat, acquire, release
+from orchestration.runs.retry import backoff_s
+from orchestration.runs.stage_runner import reconnect
+from orchestration.runs.state import get_run, read_partitions
+from orchestration.runs.summary import RunSummary, summarize
+from orchestration.settings import Settings
+from orchestration.stages.base import Progress, StageContext
+from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.fence import run_lease
+
+# Longer than a lease lives: a run whose process was killed elsewhere is taken over, not refused.
+_RUN_LEASE_WAIT_S = 40.0
+_DRIVES = 6
+
+
+def execute_run(
+    settings: Settings,
+    warehouse: Warehouse,
+    pipeline: PipelineSpec,
+    code: Code,
+    run_id: RunId,
+    progress: Progress,
+) -> RunSummary:
+    """Brings the run to an outcome; failures are in the summary, not raised.
+
+    Raises `Busy` while another process drives the same run, and `LeaseLost` when one took over.
+    """
+    started = time.monotonic()
+    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        run = get_run(connection, run_id)
+        lease = acquire(
+            connection,
+            run_lease(run_id),
+            wait_s=_RUN_LEASE_WAIT_S,
+            on_wait=lambda _: progress.update(
+                "wait", "another process has this run; waiting for it"
+            ),
+        )
+    spool = settings.home_dir / "work"
+    spool.mkdir(parents=True, exist_ok=True)
+    with (
+        bind(workflow_id=run.workflow_id, run_id=run.run_id, correlation_id=run.correlation_id),
+        ExitStack() as stack,
+    ):
+        work = stack.enter_context(TemporaryDirectory(dir=spool, ignore_cleanup_errors=True))
+        stack.enter_context(stop_on_sigterm())
+        heartbeat = stack.enter_context(Heartbeat(warehouse))
+        stack.enter_context(heartbeat.keep(lease))
+        context = StageContext(
+            settings=settings,
+            warehouse=warehouse,
+            pipeline=pipeline,
+            run=run,
+            code=code,
+            connection=warehouse.connect(Role.RUNNER, autocommit=True),
+            run_lease=lease,
+            progress=progress,
+            check_leases=heartbeat.check,
+            read_checkpoints=lambda units: read_checkpoints(context.connection, units),
+            budget=Budget(0),
+            partitions=[],
+            work_dir=Path(work),
+        )
+        stack.callback(lambda: context.connection.close())
+        drive = Drive(context, heartbeat, repeats_finished=run.status == "finished")
+        ended = _until_it_ends(context, drive)
+        summary = summarize(
+            context.connection,
+            run,
+            ended,
+            drive.lines,
+            repeats_finished=drive.repeats_finished,
+            duration_s=time.monotonic() - started,
+        )
+        release(context.connection, lease)
+    return summary
+
+
+def _until_it_ends(context: StageContext, drive: Drive) -> Ended:
+    """Drives again after a lost connection; what was finished is found finished."""
+    for attempt in range(1, _DRIVES + 1):
+        try:
+            reconnect(context)
+            context.partitions = read_partitions(context.connection, context.run.run_id)
+            return drive.go()
+        except psycopg.OperationalError as error:
+            failure = classify(error)
+            get_logger().warning("connection lost", error_code=failure.code, attempt=attempt)
+            if attempt == _DRIVES or not failure.transient:
+                return Ended(Outcome.FAILED, failure=failure, stage=drive.current)
+            time.sleep(backoff_s(attempt, at_least=0.5))
+    raise AssertionError("unreachable")

@@ -1,0 +1,171 @@
+"""Reading and writing a run's own rows: its status, its partitions and how each stage went."""
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from ingestion.partitions import Partition
+from orchestration.errors import ConfigurationError
+from orchestration.identity import RunId
+from orchestration.pipelines.spec import StageName
+from orchestration.model import (
+    Outcome,
+    PartitionState,
+    Run,
+    RunPartition,
+    StageStatus,
+    TriggerKind,
+)
+from orchestration.warehouse.fence import Lease, assert_fence
+
+_RUN_COLUMNS = (
+    "run_id, pipeline, trigger_kind, trigger_key, code_id, code_commit, code_dirty, publish, as_of, "
+    "correlation_id, workflow_id, status, outcome, version_id, request, failure"
+)
+
+
+def get_run(connection: psycopg.Connection, run_id: str) -> Run:
+    """The run with exactly this id. Raises `ConfigurationError` when there is none."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(f"select {_RUN_COLUMNS} from ops.runs where run_id = %s", [run_id])  # noqa: S608
+        row = cursor.fetchone()
+    if row is None:
+        raise ConfigurationError(
+            f"there is no run {run_id}; see what there is with: sluice runs list",
+            code="unknown_run",
+        )
+    return _as_run(row)
+
+
+def resolve_run(connection: psycopg.Connection, prefix: str | None) -> Run:
+    """The run whose id begins with `prefix`, or the newest one for None.
+
+    Raises `ConfigurationError` when none fits or several do.
+    """
+    if prefix is None:
+        rows = connection.execute(
+            "select run_id from ops.runs order by accepted_at desc limit 1"
+        ).fetchall()
+    else:
+        rows = connection.execute(
+            "select run_id from ops.runs where starts_with(run_id, %s) "
+            "or starts_with(run_id, 'r_' || %s) order by accepted_at desc limit 5",
+            [prefix, prefix],
+        ).fetchall()
+    if not rows:
+        what = f"no run begins with {prefix!r}" if prefix else "there is no run yet"
+        raise ConfigurationError(f"{what}; see: sluice runs list", code="unknown_run")
+    if len(rows) > 1:
+        names = ", ".join(row[0] for row in rows)
+        raise ConfigurationError(
+            f"{prefix!r} fits several runs ({names}); give more of the id", code="ambiguous_run"
+        )
+    return get_run(connection, rows[0][0])
+
+
+def _as_run(row: dict[str, Any]) -> Run:
+    outcome = row.pop("outcome")
+    return Run(
+        **{**row, "run_id": RunId(row["run_id"]), "trigger_kind": TriggerKind(row["trigger_kind"])},
+        outcome=Outcome(outcome) if outcome else None,
+    )
+
+
+def start_run(connection: psycopg.Connection, run_id: RunId, lease: Lease) -> None:
+    """accepted | failed → running. Needs the run's lease."""
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "update ops.runs set status = 'running', outcome = null, failure = null, "
+            "started_at = coalesce(started_at, clock_timestamp()), finished_at = null "
+            "where run_id = %s",
+            [run_id],
+        )
+
+
+def finish_run(
+    connection: psycopg.Connection,
+    run_id: RunId,
+    lease: Lease,
+    outcome: Outcome,
+    *,
+    failure: dict[str, Any] | None,
+    version_id: str | None,
+) -> None:
+    """running → finished | failed, inside the caller's transaction. Needs the run's lease."""
+    assert_fence(connection, lease)
+    connection.execute(
+        "update ops.runs set status = %s, outcome = %s, failure = %s, "
+        "version_id = coalesce(%s, version_id), finished_at = clock_timestamp() where run_id = %s",
+        [
+            "failed" if outcome is Outcome.FAILED else "finished",
+            outcome,
+            Jsonb(failure) if failure else None,
+            version_id,
+            run_id,
+        ],
+    )
+
+
+def read_partitions(connection: psycopg.Connection, run_id: str) -> list[RunPartition]:
+    """The run's partitions, by resource and window."""
+    rows = connection.execute(
+        "select resource, window_name, revision, state, artifact_id from ops.run_partitions "
+        "where run_id = %s order by resource, window_name",
+        [run_id],
+    ).fetchall()
+    return [
+        RunPartition(Partition(resource, window, revision), PartitionState(state), artifact)
+        for resource, window, revision, state, artifact in rows
+    ]
+
+
+def mark_partition(
+    connection: psycopg.Connection,
+    run_id: str,
+    partition: Partition,
+    state: PartitionState,
+    artifact_id: str | None,
+) -> None:
+    connection.execute(
+        "update ops.run_partitions set state = %s, artifact_id = coalesce(%s, artifact_id) "
+        "where run_id = %s and resource = %s and window_name = %s",
+        [state, artifact_id, run_id, partition.resource, partition.window],
+    )
+
+
+def start_stage(
+    connection: psycopg.Connection, run_id: str, stage: StageName, position: int, lease: Lease
+) -> None:
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "insert into ops.run_stages (run_id, stage, position, status) "
+            "values (%s, %s, %s, 'running') on conflict (run_id, stage) do update "
+            "set status = 'running', started_at = clock_timestamp(), finished_at = null",
+            [run_id, stage, position],
+        )
+
+
+def finish_stage(
+    connection: psycopg.Connection,
+    run_id: str,
+    stage: StageName,
+    lease: Lease,
+    status: StageStatus,
+    *,
+    idempotency_key: str | None = None,
+    attempts: int = 0,
+    input_ref: str | None = None,
+    output_ref: str | None = None,
+) -> None:
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "update ops.run_stages set status = %s, idempotency_key = %s, attempts = %s, "
+            "input_ref = %s, output_ref = %s, finished_at = clock_timestamp() "
+            "where run_id = %s and stage = %s",
+            [status, idempotency_key, attempts, input_ref, output_ref, run_id, stage],
+        )

@@ -1,0 +1,79 @@
+"""The one object that `sluice run` prints last: what was asked, what became of it, stage by stage."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from orchestration.model import PartitionState, Run
+from orchestration.runs.drive import Ended, StageLine, failure_as_json
+from orchestration.runs.state import read_partitions
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """`as_json` is the documented object; `exit_code` names the kind of failure."""
+
+    run: Run
+    ended: Ended
+    lines: list[StageLine]
+    partitions: dict[str, int]
+    records: dict[str, int]
+    duration_s: float
+
+    @property
+    def exit_code(self) -> int:
+        return self.ended.failure.exit_code if self.ended.failure else 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run.run_id,
+            "pipeline": self.run.pipeline,
+            "outcome": self.ended.outcome,
+            "failure": failure_as_json(self.ended),
+            "version": self.ended.version_id,
+            "partitions": self.partitions,
+            "records": self.records,
+            "stages": [
+                {
+                    "stage": line.stage,
+                    "status": line.status,
+                    "attempts": line.attempts,
+                    "duration_s": line.duration_s,
+                    "input_ref": line.input_ref,
+                    "output_ref": line.output_ref,
+                }
+                for line in self.lines
+            ],
+            "duration_s": round(self.duration_s, 3),
+        }
+
+
+def summarize(
+    connection: psycopg.Connection,
+    run: Run,
+    ended: Ended,
+    lines: list[StageLine],
+    *,
+    repeats_finished: bool,
+    duration_s: float,
+) -> RunSummary:
+    """Counts from the run's own rows. A repeat of a finished run extracted nothing."""
+    states = [item.state for item in read_partitions(connection, run.run_id)]
+    extracted = states.count(PartitionState.EXTRACTED)
+    reused = states.count(PartitionState.REUSED)
+    partitions = {
+        "requested": len(states),
+        "extracted": 0 if repeats_finished else extracted,
+        "reused": reused + extracted if repeats_finished else reused,
+        "quarantined": states.count(PartitionState.QUARANTINED),
+    }
+    row = connection.execute(
+        "select coalesce(sum(a.fetched), 0), coalesce(sum(a.loaded), 0), "
+        "coalesce(sum(a.quarantined), 0) from ops.run_partitions p "
+        "join ops.artifacts a using (artifact_id) where p.run_id = %s",
+        [run.run_id],
+    ).fetchone()
+    fetched, loaded, quarantined = (int(value) for value in row) if row else (0, 0, 0)
+    records = {"fetched": fetched, "loaded": loaded, "quarantined": quarantined}
+    return RunSummary(run, ended, lines, partitions, records, duration_s)

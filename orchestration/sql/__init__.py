@@ -1,0 +1,1 @@
+"""Named SQL and the migrations."""

@@ -1,0 +1,1 @@
+"""Numbered migrations; applied by orchestration.warehouse.migrations."""

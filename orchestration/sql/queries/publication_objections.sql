@@ -1,0 +1,106 @@
+-- All that speaks against showing this version in this slot; no row means that nothing does.
+with target as (
+    select v.version_id, v.manifest_id, v.pipeline, v.created_at
+    from ops.versions as v
+    where v.version_id = %(version_id)s
+),
+
+current_version as (
+    select v.version_id, v.manifest_id, v.created_at
+    from ops.publication_pointer as p
+    join ops.versions as v on v.version_id = p.version_id
+    where p.pipeline = %(pipeline)s
+),
+
+models as (
+    select m.model, m.relation_name, m.parents, m.published
+    from ops.version_models as m
+    where m.version_id = %(version_id)s
+)
+
+select 'lineage' as objection, 'the version has no published model' as subject
+where not exists (select from models as m where m.published)
+
+union all
+select 'lineage', m.model || ': its relation ' || m.relation_name || ' is not in the store'
+from models as m
+left join ops.relations as r on r.relation_name = m.relation_name and r.state = 'adopted'
+where r.relation_name is null
+    or not exists (
+        select from pg_class as c
+        join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = 'store' and c.relname = m.relation_name
+    )
+
+union all
+select 'lineage', m.model || ': its input ' || parent || ' is not part of the version'
+from models as m
+cross join lateral unnest(m.parents) as parent
+where not exists (select from models as p where p.model = parent)
+
+union all
+select 'lineage', 'artifact ' || a.partition || ' was not adopted'
+from target as t
+join ops.manifest_artifacts as e on e.manifest_id = t.manifest_id
+join ops.artifacts as a on a.artifact_id = e.artifact_id
+where a.state <> 'adopted'
+
+union all
+select 'slot', m.model
+from models as m
+left join ops.slot_views as s on s.slot = %(slot)s and s.model = m.model and s.pipeline = %(pipeline)s
+where m.published
+    and (
+        s.relation_name is distinct from m.relation_name
+        or not exists (
+            select from pg_namespace as n
+            join pg_class as v on v.relnamespace = n.oid and v.relname = m.model
+            join pg_rewrite as w on w.ev_class = v.oid
+            join pg_depend as d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+            join pg_class as r on d.refclassid = 'pg_class'::regclass and r.oid = d.refobjid
+            join pg_namespace as o on o.oid = r.relnamespace
+            where n.nspname = 'slot_' || %(slot)s and o.nspname = 'store' and r.relname = m.relation_name
+        )
+    )
+
+union all
+select 'model', p.model
+from ops.published_models as p
+where p.pipeline = %(pipeline)s
+    and %(kind)s = 'publish'
+    and not exists (select from models as m where m.published and m.model = p.model)
+
+union all
+select 'rebase', shown.partition
+from target as t
+cross join current_version as c
+join ops.manifest_artifacts as e on e.manifest_id = c.manifest_id
+join ops.artifacts as shown on shown.artifact_id = e.artifact_id and shown.acceptance = 'accepted'
+left join ops.manifest_artifacts as own_entry
+    on own_entry.manifest_id = t.manifest_id
+    and own_entry.resource = e.resource
+    and own_entry.window_name = e.window_name
+left join ops.artifacts as own on own.artifact_id = own_entry.artifact_id
+where %(kind)s = 'publish'
+    and c.manifest_id <> t.manifest_id
+    and case
+        -- a later version may leave out a whole resource on purpose, never a part of one
+        when own.artifact_id is null then
+            t.created_at <= c.created_at
+            or exists (
+                select from ops.manifest_artifacts as other
+                where other.manifest_id = t.manifest_id and other.resource = e.resource
+            )
+        when own.revision >= shown.revision then false
+        -- a manifest is known by content: a later revision may have brought the same rows again
+        else not exists (
+            select from ops.artifacts as again
+            where again.pipeline = shown.pipeline
+                and again.resource = shown.resource
+                and again.window_name = shown.window_name
+                and again.acceptance = 'accepted'
+                and again.revision >= shown.revision
+                and again.checksum = own.checksum
+                and again.loaded = own.loaded
+        )
+    end

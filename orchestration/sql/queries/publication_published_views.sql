@@ -1,0 +1,15 @@
+-- The published views of these models, with their columns and the options somebody may have set on them.
+select
+    v.relname as model,
+    (
+        select jsonb_agg(
+            jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))
+            order by a.attnum
+        )
+        from pg_attribute as a
+        where a.attrelid = v.oid and a.attnum > 0
+    ) as columns,
+    coalesce(v.reloptions, '{}') as options
+from pg_class as v
+join pg_namespace as n on n.oid = v.relnamespace
+where n.nspname = 'analytics' and v.relkind = 'v' and v.relname = any(%(models)s)

@@ -1,0 +1,267 @@
+"""Transform: one version from one manifest and one state of the code; dbt builds only what is new.
+
+Relations are built under names of this attempt alone and become part of the store by a fenced
+adoption, so that a killed attempt leaves nothing that anybody reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from orchestration.errors import QualityFailure, TransformFailure
+from orchestration.identity import VersionId, digest, version_id
+from orchestration.pipelines.spec import StageName
+from orchestration.publication.shape_check import check_version_shapes
+from orchestration.publication.versions import version_models
+from orchestration.stages.base import (
+    Checkpoint,
+    Claim,
+    Conclusion,
+    StageContext,
+    Unit,
+    UnitDone,
+    UnitResult,
+)
+from orchestration.warehouse.connections import Role
+from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.fence import Lease, build_lease
+from orchestration.warehouse.manifests import Manifest, compose_manifest, record_manifest
+from orchestration.warehouse.store import (
+    adopt_relations,
+    adopted_relations,
+    register_loading,
+    sweep_abandoned,
+    verify_adopted,
+)
+from orchestration.warehouse.versions import VersionModel, VersionRecord, record_version
+
+if TYPE_CHECKING:
+    from orchestration.warehouse.dbt.build import BuildPlan
+    from orchestration.warehouse.dbt.graph import ProjectGraph
+    from orchestration.warehouse.dbt.keys import ModelKeys
+
+_RACES = 3
+
+
+class TransformStage:
+    """One unit: the manifest of everything accepted so far, and the dbt project."""
+
+    name = StageName.TRANSFORM
+
+    def units(self, context: StageContext) -> list[Unit]:
+        manifest = compose_manifest(context.connection, context.pipeline.name)
+        if not manifest.artifacts:
+            raise QualityFailure(
+                "no partition of this pipeline was ever accepted, so there is nothing to build from; "
+                "see: sluice quarantine list",
+                code="nothing_accepted",
+            )
+        context.memory["manifest"] = manifest
+        spec = context.pipeline
+        consumed = [
+            manifest.manifest_id,
+            context.code.dbt,
+            list(spec.dbt.select),
+            list(spec.dbt.exclude),
+            list(spec.publishes),
+            spec.stages.transform.acceptance.model_dump(mode="json"),
+        ]
+        return [
+            Unit(
+                pipeline=spec.name,
+                stage=self.name,
+                source_partition=digest(consumed),
+                lease_name=build_lease(spec.name),
+                input_ref=manifest.manifest_id,
+            )
+        ]
+
+    def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
+        return {
+            unit
+            for unit, found in checkpoints.items()
+            if not verify_adopted(
+                context.connection,
+                [
+                    model.relation_name
+                    for model in version_models(
+                        context.connection, VersionId(found.output_ref or "")
+                    )
+                ],
+            )
+        }
+
+    def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
+        [claim] = claims
+        manifest: Manifest = context.memory["manifest"]
+        record_manifest(context.connection, manifest, context.run.run_id, claim.lease)
+        context.progress.update(self.name, "reading the dbt project")
+        session = dbt_session(context, Role.TRANSFORMER, manifest)
+        graph = load_project(context, session)
+        keys = _keys(graph, manifest, context)
+        with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
+            sweep_abandoned(connection)
+            plan, relations = self._build(context, connection, session, graph, keys, claim)
+            version = VersionRecord(
+                version_id=version_id(
+                    context.pipeline.name,
+                    manifest.manifest_id,
+                    {model: keys[model].content_key for model in relations},
+                ),
+                pipeline=context.pipeline.name,
+                manifest_id=manifest.manifest_id,
+                run_id=context.run.run_id,
+                code_id=context.code.code_id,
+                code_commit=context.code.commit,
+                code_dirty=context.code.dirty,
+                degraded=bool(context.memory.get("rejected")),
+            )
+            record_version(connection, version, _models(graph, keys, relations, context))
+            self._check_acceptance(context, connection, version.version_id)
+            check_version_shapes(connection, context.pipeline.name, version.version_id)
+        yield UnitDone(
+            claim.unit,
+            output_ref=version.version_id,
+            checksum=digest(sorted(relations.items())),
+            result={
+                "built": sorted(item.model for item in plan.build),
+                "reused": sorted(item.model for item in plan.reuse),
+            },
+        )
+
+    def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
+        [checkpoint] = finished.values()
+        return Conclusion(checkpoint.output_ref or "")
+
+    def _build(
+        self,
+        context: StageContext,
+        connection: psycopg.Connection,
+        session: DbtSession,
+        graph: "ProjectGraph",
+        keys: "dict[str, ModelKeys]",
+        claim: Claim,
+    ) -> "tuple[BuildPlan, dict[str, str]]":
+        """Builds what the store lacks; a key that another builder finished first is reused."""
+        from orchestration.warehouse.dbt.build import plan_build, run_build
+
+        lease: Lease = claim.lease
+        first: BuildPlan | None = None
+        for race in range(_RACES):
+            attempt = f"{context.run.run_id}:{lease.fence}:{claim.attempt}:{race}"
+            plan = plan_build(
+                graph, keys, attempt, lambda wanted: adopted_relations(connection, wanted)
+            )
+            first = first or plan
+            if not plan.build:
+                return first, plan.relations
+            context.progress.update(
+                self.name, f"building {len(plan.build)} models, {len(plan.reuse)} unchanged"
+            )
+            register_loading(
+                connection,
+                plan.build,
+                run_id=context.run.run_id,
+                lease_name=lease.name,
+                fence=lease.fence,
+            )
+            run_build(session, graph, plan)
+            context.check_leases()
+            adoption = adopt_relations(
+                connection, plan.build, lease_name=lease.name, fence=lease.fence
+            )
+            if not adoption.replaced and not adoption.orphaned:
+                return first, plan.relations
+        raise TransformFailure(
+            "other builders finished the same models first, several times in a row; run the same "
+            "command again",
+            code="build_races",
+            transient=True,
+        )
+
+    def _check_acceptance(
+        self, context: StageContext, connection: psycopg.Connection, version: str
+    ) -> None:
+        wanted = context.pipeline.stages.transform.acceptance
+        rows = connection.execute(
+            "select m.model, m.published, r.kind, r.row_count, r.columns "
+            "from ops.version_models m join ops.relations r using (relation_name) "
+            "where m.version_id = %s and r.state = 'adopted'",
+            [version],
+        ).fetchall()
+        found = {row[0]: row for row in rows}
+        problems = [
+            f"{model} is published and was not built"
+            for model in context.pipeline.publishes
+            if model not in found
+        ]
+        for model, _, kind, count, _ in rows:
+            if (
+                model in context.pipeline.publishes
+                and kind == "table"
+                and count < wanted.min_records
+            ):
+                problems.append(f"{model} has {count} rows, at least {wanted.min_records} wanted")
+        for model, fields in wanted.required_fields.items():
+            columns = {column["name"] for column in found[model][4]} if model in found else set()
+            if absent := [field for field in fields if field not in columns]:
+                problems.append(f"{model} lacks {', '.join(absent)}")
+        if problems:
+            raise TransformFailure(
+                "; ".join(problems)
+                + "; correct the model or stages.transform.acceptance, then run "
+                "the same command again",
+                code="transform_not_accepted",
+            )
+
+
+def dbt_session(context: StageContext, role: Role, manifest: Manifest) -> DbtSession:
+    """dbt as this role, its sources showing this manifest."""
+    return DbtSession(
+        project_dir=context.settings.dbt_project_dir,
+        work_dir=context.work_dir / f"dbt-{role.value}",
+        url=context.warehouse.url(role, **{"sluice.manifest": manifest.manifest_id}),
+        threads=context.pipeline.stages.transform.threads,
+    )
+
+
+def load_project(context: StageContext, session: DbtSession) -> "ProjectGraph":
+    """The parsed and compiled project; the gate of the same process need not do it again."""
+    from orchestration.warehouse.dbt.project import load_graph
+
+    if "graph" not in context.memory:
+        spec = context.pipeline.dbt
+        context.memory["graph"] = load_graph(session, spec.select)
+    graph: ProjectGraph = context.memory["graph"]
+    return graph
+
+
+def _keys(
+    graph: "ProjectGraph", manifest: Manifest, context: StageContext
+) -> "dict[str, ModelKeys]":
+    from orchestration.warehouse.dbt.checks import check_models
+    from orchestration.warehouse.dbt.keys import compute_keys
+
+    check_models(graph, context.pipeline.publishes)
+    return compute_keys(graph, manifest.checksums(graph.resources))
+
+
+def _models(
+    graph: "ProjectGraph",
+    keys: "dict[str, ModelKeys]",
+    relations: dict[str, str],
+    context: StageContext,
+) -> list[VersionModel]:
+    return [
+        VersionModel(
+            model=model.name,
+            relation_name=relations[model.name],
+            content_key=keys[model.name].content_key,
+            published=model.name in context.pipeline.publishes,
+            parents=tuple(model.parents),
+            resources=tuple(model.resources),
+        )
+        for model in graph.models
+        if model.name in relations
+    ]

@@ -1,0 +1,1 @@
+"""The one door through which runs come in."""

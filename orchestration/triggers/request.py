@@ -1,0 +1,38 @@
+"""What someone asks for: a pipeline, a trigger and some partitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from orchestration.model import TriggerKind
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A request to bring partitions of a pipeline to publication.
+
+    `days` are the windows of resources kept by day (`2013-01-01`, …). `trigger_key` is None for a
+    manual request: then it follows from the days. With `refresh` everything is fetched again, under
+    a new revision. `fetch_snapshots` asks for a new revision of the small whole tables too.
+    """
+
+    pipeline: str
+    days: Sequence[str]
+    trigger_kind: TriggerKind = TriggerKind.MANUAL
+    trigger_key: str | None = None
+    refresh: bool = False
+    fetch_snapshots: bool = False
+    publish: bool = True
+    as_of: datetime | None = None
+    correlation_id: str | None = None
+    workflow_id: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        days = sorted(self.days)
+        return {
+            "days": {"first": days[0], "last": days[-1], "count": len(days)} if days else None,
+            "refresh": self.refresh,
+            "fetch_snapshots": self.fetch_snapshots,
+            "publish": self.publish,
+        }

@@ -1,0 +1,1 @@
+"""The only code that knows the warehouse: connections, roles, dbt, store, artifacts."""

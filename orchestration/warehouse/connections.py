@@ -1,0 +1,109 @@
+"""How anything reaches the warehouse: one URL for the owner, one derived from it for each role.
+
+Every connection speaks UTC and ISO dates, names itself, and carries no row values in its errors.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import psycopg
+from psycopg.rows import TupleRow
+
+CONNECT_TIMEOUT_S = 10
+SESSION_OPTIONS = {
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "iso_8601",
+    "idle_in_transaction_session_timeout": "10min",
+}
+
+
+class Role(StrEnum):
+    """The roles that log in, one for each kind of work."""
+
+    RUNNER = "sluice_runner"
+    EXTRACTOR = "sluice_extractor"
+    TRANSFORMER = "sluice_transformer"
+    GATE = "sluice_gate"
+    PUBLISHER = "sluice_publisher"
+    REVIEWER = "sluice_reviewer"
+    ANALYST = "sluice_analyst"
+
+
+def derive_password(secret: str, role: Role) -> str:
+    """The password of a role, from the secret that all of them share (HMAC-SHA256, hex)."""
+    return hmac.new(secret.encode(), role.value.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """One Postgres database, known by its owner's URL (`postgresql://user:password@host/db?…`).
+
+    `roles_secret` derives the passwords of the stage roles; without it the owner's own password
+    does, and without either the server must trust local connections, as the embedded one does.
+    """
+
+    owner_url: str
+    roles_secret: str | None = None
+
+    def url(self, role: Role | None = None, **session: str) -> str:
+        """A libpq URL for this role (None: the owner), with session settings in its options."""
+        parts = urlsplit(self.owner_url)
+        user, password = parts.username, unquote(parts.password) if parts.password else None
+        if role is not None:
+            user, password = role.value, self.role_password(role)
+        return _assemble(parts, user, password, {**SESSION_OPTIONS, **session})
+
+    def role_password(self, role: Role) -> str | None:
+        parts = urlsplit(self.owner_url)
+        secret = self.roles_secret or (unquote(parts.password) if parts.password else None)
+        return derive_password(secret, role) if secret else None
+
+    def bulk_url(self, role: Role) -> str:
+        """The URL for dlt and ADBC, which insist on a host and a password in the authority."""
+        parts = urlsplit(self.owner_url)
+        host = parts.hostname or "localhost"
+        port = f":{parts.port}" if parts.port else ""
+        password = quote(self.role_password(role) or "trusted", safe="")
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        tail = f"?{urlencode(query, quote_via=quote)}" if query else ""
+        return f"postgresql://{role.value}:{password}@{host}{port}{parts.path}{tail}"
+
+    @property
+    def database(self) -> str:
+        return unquote(urlsplit(self.owner_url).path.lstrip("/")) or "postgres"
+
+    def connect(
+        self, role: Role | None = None, *, autocommit: bool = False, **session: str
+    ) -> psycopg.Connection[TupleRow]:
+        """A new connection as this role.
+
+        Raises `psycopg.OperationalError` when the server is away or refuses the login.
+        """
+        return psycopg.connect(
+            self.url(role, **session),
+            autocommit=autocommit,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            application_name=f"sluice {role.value.removeprefix('sluice_') if role else 'owner'}",
+        )
+
+
+def _assemble(parts: Any, user: str | None, password: str | None, session: dict[str, str]) -> str:
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    own = query.pop("options", "")
+    options = " ".join(f"-c {name}={_escape_option(value)}" for name, value in session.items())
+    query["options"] = f"{own} {options}".strip()
+    login = quote(user or "", safe="")
+    if password:
+        login += ":" + quote(password, safe="")
+    host = parts.netloc.rpartition("@")[2]
+    authority = f"{login}@{host}" if login else host
+    return f"postgresql://{authority}{parts.path}?{urlencode(query, quote_via=quote)}"
+
+
+def _escape_option(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")

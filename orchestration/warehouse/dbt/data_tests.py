@@ -1,0 +1,133 @@
+"""dbt's data tests on the relations of one version: each becomes an outcome, none stores a row.
+
+A test that could not be evaluated is an error, never a failure of the data.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from orchestration.warehouse.dbt.failures import failure_of
+from orchestration.warehouse.dbt.graph import ProjectGraph
+from orchestration.warehouse.dbt.patching import with_relations
+from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
+from orchestration.errors import FailureKind, InternalError
+
+TestStatus = Literal["pass", "warn", "fail", "error"]
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """One data test on one version; `failures` counts failing rows, None when it could not be evaluated.
+
+    `model` is the model it is attached to (None for one on a source, which `resource` names, and for
+    a test of its own that reads several). `transient` says that evaluating it again may help.
+    """
+
+    name: str
+    status: TestStatus
+    severity: Literal["error", "warn"]
+    model: str | None = None
+    resource: str | None = None
+    column: str | None = None
+    failures: int | None = None
+    message: str = ""
+    transient: bool = False
+
+
+def run_tests(
+    session: DbtSession,
+    graph: ProjectGraph,
+    relations: Mapping[str, str],
+    models: Collection[str] | None = None,
+) -> list[TestOutcome]:
+    """Runs every data test that reads one of `models` (default: all) or a source of theirs.
+
+    `relations` maps every model of the graph to its relation in the store. Tests that also read
+    models outside the graph are left out. The session's role only reads. Raises
+    `DestinationFailure` when the warehouse is away.
+    """
+    chosen = _chosen(graph, relations, set(models if models is not None else relations))
+    if not chosen:
+        return []
+    names = [".".join(graph.manifest.nodes[unique_id].fqn) for unique_id in chosen]
+    done = invoke(
+        session,
+        [
+            *("test", "--select", *names, "--threads", str(session.threads)),
+            *("--indirect-selection", "empty", "--resource-type", "test"),
+        ],
+        _without_stored_failures(with_relations(graph.manifest, relations, graph.outside)),
+    )
+    done.raise_if_broken("dbt could not run the data tests")
+    results = {result.node.unique_id: result for result in done.result.results}
+    _raise_when_away(done)
+    return [
+        _outcome(graph.manifest.nodes[unique_id], results.get(unique_id), done, graph)
+        for unique_id in chosen
+    ]
+
+
+def _chosen(graph: ProjectGraph, relations: Mapping[str, str], models: set[str]) -> list[str]:
+    wanted = {graph.model(name).unique_id for name in models}
+    resources = {resource for name in models for resource in graph.model(name).resources}
+    sources = {
+        unique_id
+        for unique_id, source in graph.manifest.sources.items()
+        if f"{source.source_name}.{source.name}" in resources
+    }
+    reachable = {graph.model(name).unique_id for name in relations} | sources
+    chosen = []
+    for unique_id, node in sorted(graph.manifest.nodes.items()):
+        if node.resource_type != "test":
+            continue
+        read = set(node.depends_on.nodes)
+        if read & (wanted | sources) and read <= reachable:
+            chosen.append(unique_id)
+    return chosen
+
+
+def _without_stored_failures(manifest: Any) -> Any:
+    for node in manifest.nodes.values():
+        if node.resource_type == "test":
+            node.config.store_failures = False
+            node.config.store_failures_as = None
+    return manifest
+
+
+def _raise_when_away(done: Invocation) -> None:
+    for trouble in done.troubles.values():
+        failure = failure_of(trouble, "the data tests")
+        if failure.kind is FailureKind.DESTINATION:
+            raise failure
+
+
+def _outcome(node: Any, result: Any, done: Invocation, graph: ProjectGraph) -> TestOutcome:
+    if result is None:
+        raise InternalError(f"dbt did not run the test {node.name}; give it a name of its own")
+    status = str(result.status)
+    known: dict[str, TestStatus] = {"pass": "pass", "warn": "warn", "fail": "fail"}
+    outcome = known.get(status, "error")
+    message, transient = "", False
+    if outcome == "error":
+        trouble = done.troubles.get(node.unique_id)
+        if trouble is not None:
+            failure = failure_of(trouble, f"{node.name} ({node.original_file_path})")
+            message, transient = failure.message, failure.transient
+        else:
+            message = f"{node.name} ({node.original_file_path}): {' '.join(str(result.message).split())[:1000]}"
+    elif outcome != "pass":
+        message = f"{result.failures} failing row(s); see {node.original_file_path}"
+    attached = graph.manifest.nodes.get(getattr(node, "attached_node", None) or "")
+    sources = [graph.manifest.sources[name] for name in node.depends_on.nodes if name in graph.manifest.sources]
+    return TestOutcome(
+        name=node.name,
+        status=outcome,
+        severity="warn" if str(node.config.severity).lower() == "warn" else "error",
+        model=attached.name if attached is not None else None,
+        resource=f"{sources[0].source_name}.{sources[0].name}" if sources and attached is None else None,
+        column=getattr(node, "column_name", None),
+        failures=None if outcome == "error" else int(result.failures or 0),
+        message=message,
+        transient=transient,
+    )

@@ -1,0 +1,43 @@
+"""The check that every write of a worker carries: its lease must still be alive under its fence."""
+
+from dataclasses import dataclass
+
+import psycopg
+
+from orchestration.errors import LeaseLost
+
+STALE_FENCE = "SL001"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to work on the thing `name`; `fence` grows with every acquisition of it."""
+
+    name: str
+    fence: int
+
+
+def run_lease(run_id: str) -> str:
+    return f"run/{run_id}"
+
+
+def partition_lease(pipeline: str, resource: str, window: str) -> str:
+    return f"partition/{pipeline}/{resource}/{window}"
+
+
+def build_lease(pipeline: str) -> str:
+    """One run at a time validates, builds and publishes for a pipeline."""
+    return f"build/{pipeline}"
+
+
+def assert_fence(connection: psycopg.Connection, lease: Lease) -> None:
+    """Keeps the lease from changing hands until the caller's transaction ends.
+
+    Call it inside the transaction whose writes it guards. Raises `LeaseLost`.
+    """
+    try:
+        connection.execute("select ops.assert_fence(%s, %s)", [lease.name, lease.fence])
+    except psycopg.Error as error:
+        if error.sqlstate == STALE_FENCE:
+            raise LeaseLost(lease.name) from None
+        raise

@@ -1,0 +1,92 @@
+"""What `sluice check` says about the dbt project, by dbt itself, without a warehouse."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestration.checks.dbt import DbtProject, check_project, model_columns
+from orchestration.checks.declared import read_pipelines
+from orchestration.checks.finding import Finding
+from orchestration.settings import Settings
+
+PROJECT = Path(__file__).parents[3]
+FLIGHTS = Path("orchestration/pipelines/flights.yml")
+MARTS = Path("dbt_project/models/marts/flights")
+Checked = tuple[DbtProject | None, list[Finding]]
+
+
+def copy_project(folder: Path) -> Path:
+    shutil.copytree(PROJECT / "orchestration/pipelines", folder / "orchestration/pipelines")
+    generated = shutil.ignore_patterns("target", "logs", "profiles.yml")
+    shutil.copytree(PROJECT / "dbt_project", folder / "dbt_project", ignore=generated)
+    return folder
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def check(project: Path) -> Checked:
+    settings = Settings(project_dir=project)
+    declared, problems = read_pipelines(settings.pipelines_dir, project)
+    assert problems == []
+    return check_project(settings, declared)
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    return check(copy_project(tmp_path_factory.mktemp("shipped")))
+
+
+def test_the_shipped_dbt_project_has_nothing_to_report(shipped: Checked) -> None:
+    assert shipped[1] == []
+
+
+def test_the_columns_of_published_models_are_those_of_their_contracts(shipped: Checked) -> None:
+    assert shipped[0] is not None
+    columns = model_columns(shipped[0])
+    assert columns["dim_carrier"] == ["carrier_code", "carrier_name"]
+    assert "stg_flights__planes" not in columns
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
+    project = copy_project(tmp_path_factory.mktemp("broken"))
+    edit(project / FLIGHTS, "dim_plane]\n\nsuites", "dim_train, stg_flights__planes]\n\nsuites")
+    edit(project / FLIGHTS, "fct_flights: [flight_key, ", "fct_flights: [flight_kay, ")
+    edit(project / MARTS / "dim_carrier.sql", "carrier_name", "now() as carrier_name")
+    return check(project)[1]
+
+
+@pytest.mark.parametrize(
+    ("message", "line_holds"),
+    [
+        ("the dbt project has no model dim_train", "publishes:"),
+        ("the published model stg_flights__planes belongs to no group with an owner", None),
+        ("fct_flights has no column flight_kay", "fct_flights:"),
+        ("is published and a bare view over live", "select:"),
+        ("its result depends on the moment", "select:"),
+    ],
+)
+def test_a_broken_project_is_reported_at_the_line_that_says_so(
+    broken: list[Finding], message: str, line_holds: str | None
+) -> None:
+    (found,) = [item for item in broken if message in item.message]
+    file, _, line = found.where.rpartition(":")
+    if line_holds is None:
+        assert file == "dbt_project/models/staging/flights/stg_flights__planes.sql"
+    else:
+        shown = (PROJECT / FLIGHTS).read_text().splitlines()[int(line) - 1]
+        assert (file, line_holds in shown) == (str(FLIGHTS), True)
+
+
+def test_a_project_that_dbt_refuses_is_one_finding(tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    (project / MARTS / "dim_carrier.sql").write_text("select {{ ref('nothing') }}")
+    checked, findings = check(project)
+    assert checked is None
+    (found,) = findings
+    assert "nothing" in found.message

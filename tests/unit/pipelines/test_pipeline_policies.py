@@ -1,0 +1,97 @@
+"""What a pipeline says about one resource, one stage, and about its own identity."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestration.pipelines.cron import check_cron
+from orchestration.pipelines.files import get_pipeline, load_pipeline
+from orchestration.pipelines.spec import PipelineSpec
+from orchestration.pipelines.stages import StageName
+
+PIPELINES = Path(__file__).parents[3] / "orchestration" / "pipelines"
+
+
+@pytest.fixture
+def flights() -> PipelineSpec:
+    return get_pipeline(PIPELINES, "flights")
+
+
+def edited(folder: Path, old: str, new: str) -> PipelineSpec:
+    text = (PIPELINES / "flights.yml").read_text()
+    assert old in text
+    path = folder / "flights.yml"
+    path.write_text(text.replace(old, new, 1))
+    return load_pipeline(path)
+
+
+def test_a_resource_says_single_words_of_acceptance_differently(flights: PipelineSpec) -> None:
+    shared = flights.stages.validation.acceptance
+    weather = flights.acceptance_of("flights.weather")
+    assert weather.max_quarantined_share != shared.max_quarantined_share
+    assert weather.min_records == shared.min_records
+    assert flights.acceptance_of("flights.flights").max_quarantined_share == (
+        shared.max_quarantined_share
+    )
+
+
+def test_the_owner_of_a_resource_is_told_before_that_of_the_pipeline(flights: PipelineSpec) -> None:
+    assert flights.owner_of(resource="flights.weather").name == "Weather data"
+    assert flights.owner_of(StageName.EXTRACT, "flights.flights") == flights.owner
+
+
+def test_every_stage_has_a_policy_with_acceptance(flights: PipelineSpec) -> None:
+    for stage in StageName:
+        policy = flights.stages.policy(stage)
+        assert policy.budget_seconds > 0
+        assert hasattr(policy, "acceptance")
+        assert hasattr(policy, "on_failure")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("email: flight-data@example.com", "email: others@example.com"),
+        ("Flights that left New York City", "Departures of New York City"),
+        ('cron: "0 6 * * *"', 'cron: "0 7 * * *"'),
+        ("budget_seconds: 1500", "budget_seconds: 1600"),
+        ("# A day has 72 records", "# Each day has 72 records"),
+    ],
+)
+def test_people_times_and_effort_do_not_decide_the_result(
+    tmp_path: Path, flights: PipelineSpec, old: str, new: str
+) -> None:
+    assert edited(tmp_path, old, new).deciding_content() == flights.deciding_content()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_quarantined_share: 0.05", "max_quarantined_share: 0.04"),
+        ("on_rejected: leave_out", "on_rejected: hold"),
+        ("  - marts/dim_plane\n", ""),
+        ("+dim_plane]", "+dim_plane, stg_flights__planes]"),
+        ("on_failure: hold", "on_failure: fail"),
+    ],
+)
+def test_policies_decide_the_result(
+    tmp_path: Path, flights: PipelineSpec, old: str, new: str
+) -> None:
+    assert edited(tmp_path, old, new).deciding_content() != flights.deciding_content()
+
+
+@pytest.mark.parametrize(
+    "text", ["0 6 * * *", "*/15 0-6 1,15 * 1-5", "5  4 * * 0", "0-30/10 * * * 7"]
+)
+def test_cron_expressions_of_five_fields_are_read(text: str) -> None:
+    assert check_cron(text) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@daily", "0 6 * *", "0 6 * * * *", "60 * * * *", "* * 0 * *", "5-1 * * * *", "5/2 * * * *",
+     "*/0 * * * *", "0 6 * * MON", "a * * * *", ", * * * *"],
+)  # fmt: skip
+def test_what_is_no_cron_expression_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"cron|step"):
+        check_cron(text)
