@@ -19,6 +19,11 @@ from psycopg import sql
 from expectations.failures import EvaluationFailedError, describe_database_error
 from expectations.verdict import EvaluationError
 
+_MALFORMED_URL = EvaluationError(
+    "connection",
+    "the connection URL is malformed; write postgresql://user@host/database",
+    transient=False,
+)
 _NO_ROWS = sql.SQL("select * from ({}) as no_rows limit 0")
 _LOGGERS = ("great_expectations", "sqlalchemy")
 
@@ -77,6 +82,7 @@ def open_session(
     Raises EvaluationFailedError when no connection can be made.
     """
     context = load_great_expectations()
+    from great_expectations.compatibility.pydantic import ValidationError
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
     from sqlalchemy import event
 
@@ -101,6 +107,8 @@ def open_session(
                 create_temp_table=False,
                 kwargs={"connect_args": arguments, "pool_size": 1, "max_overflow": 0},
             )
+        except ValidationError:
+            raise EvaluationFailedError(_MALFORMED_URL) from None
         except TestConnectionError as error:
             raise EvaluationFailedError(describe_database_error(error)) from None
         session = Session(context, datasource, datasource.get_execution_engine().engine)
@@ -125,10 +133,7 @@ def _split_options(connection_url: str) -> tuple[str, str]:
     try:
         url = make_url(connection_url).set(drivername="postgresql+psycopg2")
     except ArgumentError:
-        message = "the connection URL is malformed; write postgresql://user@host/database"
-        raise EvaluationFailedError(
-            EvaluationError("connection", message, transient=False)
-        ) from None
+        raise EvaluationFailedError(_MALFORMED_URL) from None
     options = url.query.get("options", "")
     url = url.difference_update_query(["options"])
     if not url.host:

@@ -19,7 +19,8 @@ def list_them(*, as_json: bool) -> None:
             "contract": resource.contract.version,
             "schema_versions": ", ".join(resource.contract.supported_versions),
             "key": ", ".join(resource.contract.key),
-            "sensitive": ", ".join(resource.contract.sensitive_fields) or None,
+            "sensitive": ", ".join(field.name for field in resource.contract.sensitive_fields)
+            or None,
         }
         for source in list_sources()
         for resource in source.resources

@@ -28,7 +28,10 @@ _RECONNECTS = 5
 
 @dataclass(frozen=True)
 class Publication:
-    """What is in force now. `run_id` is that of the flip: the caller's own if it did it before."""
+    """What is in force now. `run_id` is that of the flip: the caller's own if it did it before.
+
+    `flip_s` is how long the pointer was locked, commit included.
+    """
 
     outcome: Literal["published", "unchanged"]
     publication_id: int
@@ -36,6 +39,7 @@ class Publication:
     slot: Slot
     previous: VersionId | None
     run_id: RunId | None
+    flip_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,20 @@ def publish_version(
         pipeline, version_id, expected_current, lease, run_id, owner, kind, reason, actor
     )
     with warehouse.connect(Role.PUBLISHER) as connection:
+        seen = read_pointer(connection, pipeline)
+        if seen and seen.version_id == version_id:
+            return _unchanged(connection, seen)
+        slot = other_slot(seen.active_slot) if seen else "a"
+        # Facts that never change are looked up before the lock, what may change is after it.
+        _require_publishable(connection, request, slot)
+        started = time.monotonic()
         pointer = read_pointer(connection, pipeline, lock=True)
         if pointer and pointer.version_id == version_id:
-            return _in_force(connection, pointer, "unchanged")
+            return _unchanged(connection, pointer)
+        if pointer != seen or (pointer.version_id if pointer else None) != expected_current:
+            raise _moved(request)
         assert_fence(connection, lease)
-        slot = _check(connection, request, pointer)
+        _require_prepared(connection, request, slot)
         publication_id, flip = _flip(connection, request, slot)
         if before_commit:
             before_commit()
@@ -90,15 +103,15 @@ def publish_version(
         except psycopg.OperationalError:
             connection.close()
             _resolve(warehouse, flip)
-    return Publication("published", publication_id, version_id, slot, expected_current, run_id)
+        flip_s = time.monotonic() - started
+    return Publication(
+        "published", publication_id, version_id, slot, expected_current, run_id, flip_s
+    )
 
 
-def _check(connection: psycopg.Connection, request: _Request, pointer: Pointer | None) -> Slot:
-    if (pointer.version_id if pointer else None) != request.expected:
-        raise _moved(request)
-    slot = other_slot(pointer.active_slot) if pointer else "a"
+def _require_publishable(connection: psycopg.Connection, request: _Request, slot: Slot) -> None:
     row = connection.execute(
-        "select state from ops.versions where version_id = %s and pipeline = %s for update",
+        "select state from ops.versions where version_id = %s and pipeline = %s",
         [request.version_id, request.pipeline],
     ).fetchone()
     if row is None or row[0] not in _PUBLISHABLE:
@@ -118,7 +131,14 @@ def _check(connection: psycopg.Connection, request: _Request, pointer: Pointer |
         },
     ).fetchall()
     _raise_objections(request, rows)
-    return slot
+
+
+def _require_prepared(connection: psycopg.Connection, request: _Request, slot: Slot) -> None:
+    rows = connection.execute(
+        query("publication_unprepared"),
+        {"version_id": request.version_id, "pipeline": request.pipeline, "slot": slot},
+    ).fetchall()
+    _raise_objections(request, [("slot", model) for (model,) in rows])
 
 
 def _raise_objections(request: _Request, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -179,11 +199,13 @@ def _flip(connection: psycopg.Connection, request: _Request, slot: Slot) -> tupl
         "update ops.versions set state = 'retired' where pipeline = %s and state = 'published'",
         [request.pipeline],
     )
-    connection.execute(
+    promoted = connection.execute(
         "update ops.versions set state = 'published', published_at = clock_timestamp() "
-        "where version_id = %s",
-        [request.version_id],
+        "where version_id = %s and state = any(%s)",
+        [request.version_id, list(_PUBLISHABLE)],
     )
+    if not promoted.rowcount:
+        raise _moved(request)
     if request.kind == "rollback":
         connection.execute(
             "insert into ops.operator_actions (action, target, reason, actor) "
@@ -193,16 +215,19 @@ def _flip(connection: psycopg.Connection, request: _Request, slot: Slot) -> tupl
     return int(row[0]), str(row[1])
 
 
-def _in_force(
-    connection: psycopg.Connection, pointer: Pointer, outcome: Literal["published", "unchanged"]
-) -> Publication:
+def _unchanged(connection: psycopg.Connection, pointer: Pointer) -> Publication:
     row = connection.execute(
         "select previous_version_id, run_id from ops.publications where publication_id = %s",
         [pointer.publication_id],
     ).fetchone()
     previous, run_id = row or (None, None)
     return Publication(
-        outcome, pointer.publication_id, pointer.version_id, pointer.active_slot, previous, run_id
+        "unchanged",
+        pointer.publication_id,
+        pointer.version_id,
+        pointer.active_slot,
+        previous,
+        run_id,
     )
 
 

@@ -9,7 +9,7 @@ from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
 from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome, PartitionState, StageStatus
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import OnFailure, StageName
 from orchestration.runs.leases import Heartbeat, acquire, release
 from orchestration.runs.stage_runner import StageReport, StageRunner
 from orchestration.runs.state import (
@@ -127,7 +127,7 @@ class Drive:
             release(self.context.connection, lease)
 
     def _refused(self, version: VersionId, reason: QualityFailure) -> Ended:
-        holds = self.context.pipeline.stages.gate.on_failure == "hold"
+        holds = self.context.pipeline.stages.gate.on_failure is OnFailure.HOLD
         return Ended(Outcome.HELD if holds else Outcome.FAILED, version, reason, StageName.GATE)
 
     def _publish(self, version: VersionId, lease: Lease) -> Ended:

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from ingestion.partitions import Partition
 from orchestration.errors import ConfigurationError
 from orchestration.identity import RunId
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import StageName
 from orchestration.model import (
     Outcome,
     PartitionState,

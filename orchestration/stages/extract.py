@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from ingestion.errors import IngestionError
-from ingestion.fetch import SourceClient, fetch_partition
+from ingestion.client import SourceClient
+from ingestion.fetch import fetch_partition
 from ingestion.load import LoadItem, load_spooled_partitions
 from ingestion.partitions import Partition
 from ingestion.quarantine import insert_rejected
@@ -24,7 +25,7 @@ from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejecte
 from orchestration.errors import SourceFailure
 from orchestration.failures import classify
 from orchestration.identity import ArtifactId, digest
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import StageName
 from orchestration.stages.base import (
     Checkpoint,
     Claim,

@@ -12,7 +12,7 @@ from expectations.subject import Subject
 from expectations.verdict import Verdict
 from orchestration.errors import ConfigurationError, DestinationFailure, QualityFailure
 from orchestration.identity import VersionId, digest
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import OnFailure, StageName
 from orchestration.publication.versions import version_models
 from orchestration.stages.base import (
     Checkpoint,
@@ -165,7 +165,7 @@ class GateStage:
                 f"{len(broken)} dbt data tests could not be evaluated, the first is {broken[0].name}: "
                 f"{broken[0].message}; run the same command again",
                 code="gate_unavailable",
-                transient=True,
+                transient=any(item.transient for item in broken),
             )
         return outcomes
 
@@ -173,7 +173,7 @@ class GateStage:
 def _settle(context: StageContext, version: VersionId, lease: Lease, *, passed: bool) -> None:
     """candidate | held | passed → passed | held; a published version stays what it is."""
     assert_fence(context.connection, lease)
-    refusal = "rejected" if context.pipeline.stages.gate.on_failure.value == "fail" else "held"
+    refusal = "rejected" if context.pipeline.stages.gate.on_failure is OnFailure.FAIL else "held"
     context.connection.execute(
         "update ops.versions set state = %s where version_id = %s "
         "and state in ('candidate', 'passed', 'held')",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from orchestration.errors import DestinationFailure
 from orchestration.identity import RunId, VersionId, digest
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import StageName
 from orchestration.publication.flip import publish_version
 from orchestration.publication.grace import Patience
 from orchestration.publication.slots import prepare_slot

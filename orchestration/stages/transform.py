@@ -11,7 +11,7 @@ import psycopg
 
 from orchestration.errors import QualityFailure, TransformFailure
 from orchestration.identity import VersionId, digest, version_id
-from orchestration.pipelines.spec import StageName
+from orchestration.pipelines.stages import StageName
 from orchestration.publication.shape_check import check_version_shapes
 from orchestration.publication.versions import version_models
 from orchestration.stages.base import (
@@ -103,12 +103,13 @@ class TransformStage:
         with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
             sweep_abandoned(connection)
             plan, relations = self._build(context, connection, session, graph, keys, claim)
+            identity = version_id(
+                context.pipeline.name,
+                manifest.manifest_id,
+                {model: keys[model].content_key for model in relations},
+            )
             version = VersionRecord(
-                version_id=version_id(
-                    context.pipeline.name,
-                    manifest.manifest_id,
-                    {model: keys[model].content_key for model in relations},
-                ),
+                version_id=identity,
                 pipeline=context.pipeline.name,
                 manifest_id=manifest.manifest_id,
                 run_id=context.run.run_id,
@@ -117,12 +118,14 @@ class TransformStage:
                 code_dirty=context.code.dirty,
                 degraded=bool(context.memory.get("rejected")),
             )
-            record_version(connection, version, _models(graph, keys, relations, context))
-            self._check_acceptance(context, connection, version.version_id)
-            check_version_shapes(connection, context.pipeline.name, version.version_id)
+            record_version(
+                connection, version, _models(graph, keys, relations, context), claim.lease
+            )
+            self._check_acceptance(context, connection, identity)
+            check_version_shapes(connection, context.pipeline.name, identity)
         yield UnitDone(
             claim.unit,
-            output_ref=version.version_id,
+            output_ref=identity,
             checksum=digest(sorted(relations.items())),
             result={
                 "built": sorted(item.model for item in plan.build),
@@ -155,24 +158,16 @@ class TransformStage:
             )
             first = first or plan
             if not plan.build:
-                return first, plan.relations
+                return first, dict(plan.relations)
             context.progress.update(
                 self.name, f"building {len(plan.build)} models, {len(plan.reuse)} unchanged"
             )
-            register_loading(
-                connection,
-                plan.build,
-                run_id=context.run.run_id,
-                lease_name=lease.name,
-                fence=lease.fence,
-            )
+            register_loading(connection, plan.build, run_id=context.run.run_id, lease=lease)
             run_build(session, graph, plan)
             context.check_leases()
-            adoption = adopt_relations(
-                connection, plan.build, lease_name=lease.name, fence=lease.fence
-            )
-            if not adoption.replaced and not adoption.orphaned:
-                return first, plan.relations
+            adoption = adopt_relations(connection, plan.build, lease)
+            if not adoption.orphaned:
+                return first, {**plan.relations, **adoption.adopted}
         raise TransformFailure(
             "other builders finished the same models first, several times in a row; run the same "
             "command again",

@@ -14,8 +14,8 @@ from expectations.subject import PARTITION, Subject, artifact_rows_query
 from expectations.verdict import Severity, Verdict
 from orchestration.errors import QualityFailure
 from orchestration.identity import digest
-from orchestration.pipelines.spec import OnRejected, StageName
-from orchestration.pipelines.stages import OnFailure
+from orchestration.pipelines.spec import OnRejected
+from orchestration.pipelines.stages import OnFailure, StageName
 from orchestration.stages.acceptance import Finding, judge_artifact
 from orchestration.stages.base import (
     Checkpoint,

@@ -8,7 +8,6 @@ import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
-from typing import LiteralString, cast
 
 import psycopg
 
@@ -85,11 +84,11 @@ def migrate(connection: psycopg.Connection) -> list[Migration]:
     """
     connection.execute("select pg_advisory_lock(%s)", [_LOCK])
     try:
-        connection.execute(cast(LiteralString, _BOOK))
+        connection.execute(_BOOK)
         pending = pending_migrations(connection)
         for migration in pending:
             with connection.transaction():
-                connection.execute(cast(LiteralString, migration.text))
+                connection.execute(migration.text.encode())
                 connection.execute(
                     "insert into ops.schema_migrations (number, name, checksum) values (%s, %s, %s)",
                     [migration.number, migration.name, migration.checksum],

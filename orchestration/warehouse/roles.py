@@ -13,7 +13,12 @@ READER_ROLE = "sluice_reader"
 
 _LOGIN_SETTINGS: dict[Role, dict[str, str]] = {
     Role.GATE: {"default_transaction_read_only": "on"},
-    Role.ANALYST: {"idle_in_transaction_session_timeout": "10min"},
+    # Plain dbt has no place for session options, and its results must not depend on the server's.
+    Role.ANALYST: {
+        "idle_in_transaction_session_timeout": "10min",
+        "timezone": "UTC",
+        "datestyle": "ISO",
+    },
 }
 
 

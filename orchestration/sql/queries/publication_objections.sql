@@ -16,6 +16,12 @@ models as (
     select m.model, m.relation_name, m.parents, m.published
     from ops.version_models as m
     where m.version_id = %(version_id)s
+),
+
+resources as (
+    select distinct e.resource
+    from target as t
+    join ops.manifest_artifacts as e on e.manifest_id = t.manifest_id
 )
 
 select 'lineage' as objection, 'the version has no published model' as subject
@@ -87,10 +93,7 @@ where %(kind)s = 'publish'
         -- a later version may leave out a whole resource on purpose, never a part of one
         when own.artifact_id is null then
             t.created_at <= c.created_at
-            or exists (
-                select from ops.manifest_artifacts as other
-                where other.manifest_id = t.manifest_id and other.resource = e.resource
-            )
+            or e.resource in (select r.resource from resources as r)
         when own.revision >= shown.revision then false
         -- a manifest is known by content: a later revision may have brought the same rows again
         else not exists (

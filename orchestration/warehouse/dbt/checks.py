@@ -31,7 +31,8 @@ _MOMENT_JINJA = frozenset(
 )
 _MOMENT_ATTRIBUTES = frozenset({"now", "utcnow", "today", "execute", "get_columns_in_relation"})
 _MOMENT_MACROS = {
-    f"macro.dbt.{name}": name for name in ("run_query", "statement", "noop_statement", "get_query_results_as_dict")
+    f"macro.dbt.{name}": name
+    for name in ("run_query", "statement", "noop_statement", "get_query_results_as_dict")
 }
 _BUILT = frozenset({"versioned", "table", "view", "seed"})
 _STORED_CONFIG = frozenset(

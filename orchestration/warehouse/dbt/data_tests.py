@@ -119,13 +119,19 @@ def _outcome(node: Any, result: Any, done: Invocation, graph: ProjectGraph) -> T
     elif outcome != "pass":
         message = f"{result.failures} failing row(s); see {node.original_file_path}"
     attached = graph.manifest.nodes.get(getattr(node, "attached_node", None) or "")
-    sources = [graph.manifest.sources[name] for name in node.depends_on.nodes if name in graph.manifest.sources]
+    sources = [
+        graph.manifest.sources[name]
+        for name in node.depends_on.nodes
+        if name in graph.manifest.sources
+    ]
     return TestOutcome(
         name=node.name,
         status=outcome,
         severity="warn" if str(node.config.severity).lower() == "warn" else "error",
         model=attached.name if attached is not None else None,
-        resource=f"{sources[0].source_name}.{sources[0].name}" if sources and attached is None else None,
+        resource=f"{sources[0].source_name}.{sources[0].name}"
+        if sources and attached is None
+        else None,
         column=getattr(node, "column_name", None),
         failures=None if outcome == "error" else int(result.failures or 0),
         message=message,

@@ -21,7 +21,11 @@ CONNECTION_LOST = "08006"
 # The longest matching prefix decides: (kind, transient, what to do).
 _CLASSES: dict[str, tuple[FailureKind, bool, str]] = {
     "08": (FailureKind.DESTINATION, True, "run the same command again once the warehouse answers"),
-    "25006": (FailureKind.DESTINATION, True, "the warehouse is read-only: run again after its failover"),
+    "25006": (
+        FailureKind.DESTINATION,
+        True,
+        "the warehouse is read-only: run again after its failover",
+    ),
     "25P03": (FailureKind.TRANSFORM, True, "run the same command again"),
     "28": (FailureKind.CONFIGURATION, False, "check SLUICE_WAREHOUSE_URL and SLUICE_ROLES_SECRET"),
     "3D": (FailureKind.CONFIGURATION, False, "check the database in SLUICE_WAREHOUSE_URL"),
@@ -38,7 +42,23 @@ _CLASSES: dict[str, tuple[FailureKind, bool, str]] = {
 _UNKNOWN = (FailureKind.TRANSFORM, False, "correct the model and run again")
 
 # Classes whose primary message names objects, never values.
-_SPEAKING = ("08", "0A", "21", "23", "25", "28", "2B", "3D", "3F", "40", "42", "53", "54", "55", "57")
+_SPEAKING = (
+    "08",
+    "0A",
+    "21",
+    "23",
+    "25",
+    "28",
+    "2B",
+    "3D",
+    "3F",
+    "40",
+    "42",
+    "53",
+    "54",
+    "55",
+    "57",
+)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 

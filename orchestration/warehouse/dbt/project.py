@@ -40,14 +40,18 @@ def load_graph(
     others = dict(outside or {})
     manifest = parse_project(session) if manifest is None else manifest
     needed = closure(manifest, _selected(session, manifest, selection), others)
-    everything = [read_model(manifest, unique_id, others, session.project_dir) for unique_id in needed]
+    everything = [
+        read_model(manifest, unique_id, others, session.project_dir) for unique_id in needed
+    ]
     models = [model for model in everything if model.materialized != "ephemeral"]
     refused = []
     for model in models:
         language = getattr(manifest.nodes[model.unique_id], "language", "sql")
         refused += list(declared_refusals(model, str(language)))
         if getattr(manifest.nodes[model.unique_id], "version", None) is not None:
-            refused.append(f"{model.title}: model versions are not supported; give it a name of its own")
+            refused.append(
+                f"{model.title}: model versions are not supported; give it a name of its own"
+            )
     raise_refusals(refused)
     compiled = _compile(session, manifest, models)
     return ProjectGraph(
@@ -60,7 +64,16 @@ def load_graph(
 def _selected(session: DbtSession, manifest: Any, selection: Sequence[str]) -> list[str]:
     listed = invoke(
         session,
-        ["ls", "--select", *selection, *_NODE_TYPES, "--output", "json", "--output-keys", "unique_id"],
+        [
+            "ls",
+            "--select",
+            *selection,
+            *_NODE_TYPES,
+            "--output",
+            "json",
+            "--output-keys",
+            "unique_id",
+        ],
         manifest.deepcopy(),
     )
     listed.raise_if_broken(f"dbt cannot select {' '.join(selection)}")

@@ -10,11 +10,15 @@ from orchestration.warehouse.dbt.canonical import canonical_jinja
 from orchestration.warehouse.dbt.graph import ModelNode, OutsideModel
 
 _TOOL_PACKAGES = frozenset({"dbt", "dbt_postgres"})
-_NAMING_MACROS = frozenset({"generate_schema_name", "generate_alias_name", "generate_database_name"})
+_NAMING_MACROS = frozenset(
+    {"generate_schema_name", "generate_alias_name", "generate_database_name"}
+)
 _LIVE_SCHEMA = "live"
 
 
-def closure(manifest: Any, selected: Iterable[str], outside: Mapping[str, OutsideModel]) -> list[str]:
+def closure(
+    manifest: Any, selected: Iterable[str], outside: Mapping[str, OutsideModel]
+) -> list[str]:
     """Unique ids of the selected nodes and all they read, parents first, ephemeral ones included.
 
     Models named in `outside` belong to another pipeline and are not followed.
@@ -24,7 +28,11 @@ def closure(manifest: Any, selected: Iterable[str], outside: Mapping[str, Outsid
     def visit(unique_id: str, path: tuple[str, ...]) -> None:
         if unique_id in order or unique_id not in manifest.nodes:
             return
-        for parent in sorted(manifest.nodes[unique_id].depends_on.nodes) if _has_parents(manifest, unique_id) else []:
+        for parent in (
+            sorted(manifest.nodes[unique_id].depends_on.nodes)
+            if _has_parents(manifest, unique_id)
+            else []
+        ):
             if parent not in path and not _is_outside(manifest, parent, outside):
                 visit(parent, (*path, parent))
         order[unique_id] = None
@@ -155,8 +163,12 @@ def _build_macros(manifest: Any, node: Any, materialized: str) -> Iterator[str]:
 
 
 def _overrides(manifest: Any) -> list[str]:
-    tools = {macro.name for macro in manifest.macros.values() if macro.package_name in _TOOL_PACKAGES}
-    bare = {name.partition("__")[2] for name in tools if name.startswith(("default__", "postgres__"))}
+    tools = {
+        macro.name for macro in manifest.macros.values() if macro.package_name in _TOOL_PACKAGES
+    }
+    bare = {
+        name.partition("__")[2] for name in tools if name.startswith(("default__", "postgres__"))
+    }
     return sorted(
         unique_id
         for unique_id, macro in manifest.macros.items()

@@ -206,6 +206,14 @@ def test_no_server_is_a_transient_error_and_tells_no_password(suite_of, tmp_path
     assert "sw0rd" not in json.dumps(verdict.to_dict())
 
 
+@pytest.mark.parametrize("url", ["postgresql:///db", "no url at all"])
+def test_a_malformed_url_is_a_permanent_error(suite_of, url):
+    suite = suite_of(f"{UNIQUE} | critical | {{column: key}}")
+    verdict = evaluate_suite(suite, url, schema="demo", table="readings")
+    assert verdict.error is not None
+    assert (verdict.error.code, verdict.transient) == ("connection", False)
+
+
 def kill_gates(url: str, stop: threading.Event, times: int) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         while not stop.is_set() and times:

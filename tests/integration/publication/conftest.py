@@ -83,7 +83,8 @@ class Pipeline:
             self._artifacts(owner, manifest, revisions)
             owner.execute(
                 "insert into ops.versions "
-                "(version_id, pipeline, manifest_id, run_id, code_id, state) values (%s, %s, %s, 'r', 'c', %s)",
+                "(version_id, pipeline, manifest_id, run_id, code_id, state) "
+                "values (%s, %s, %s, 'r', 'c', %s)",
                 [version, self.name, manifest, state],
             )
             for model, relation in relations.items():
@@ -161,8 +162,8 @@ class Pipeline:
             owner.execute(
                 "insert into ops.artifacts (artifact_id, pipeline, resource, window_name, "
                 "revision, partition, run_id, lease_name, fence, state, fetched, loaded, "
-                "quarantined, checksum, acceptance) values (%s, %s, %s, %s, %s, %s, 'r', 'l', 1, 'adopted', 1, 1, 0, %s, "
-                "'accepted') on conflict do nothing",
+                "quarantined, checksum, acceptance) values (%s, %s, %s, %s, %s, %s, 'r', "
+                "'l', 1, 'adopted', 1, 1, 0, %s, 'accepted') on conflict do nothing",
                 [artifact, self.name, resource, window, revision, f"{part}@{revision}", artifact],
             )
             owner.execute(

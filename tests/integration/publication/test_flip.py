@@ -164,13 +164,13 @@ def test_a_commit_whose_answer_was_lost_counts_as_published(
 
     def lose_the_answer(connection: psycopg.Connection) -> None:
         commit(connection)
-        if not lost:
+        if not lost and connection.info.user == Role.PUBLISHER:
             lost.append(True)
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with monkeypatch.context() as patched:
         patched.setattr(psycopg.Connection, "commit", lose_the_answer)
-        publication = flights.flip(version, expected_current=None)
+        publication = flights.flip(version)
     assert lost
     assert publication.outcome == "published"
     assert flights.published() == version
@@ -257,7 +257,8 @@ def test_a_correction_that_brings_the_old_rows_back_is_published(
         owner.execute(
             "insert into ops.artifacts select 'again', pipeline, resource, window_name, 3, "
             "'again', run_id, lease_name, fence, state, fetched, loaded, quarantined, checksum, "
-            "schema_version, unexpected_fields, fetched_at, acceptance from ops.artifacts where revision = 1"
+            "schema_version, unexpected_fields, fetched_at, acceptance from ops.artifacts "
+            "where revision = 1"
         )
     assert flights.publish(first).outcome == "published"
 
