@@ -5,13 +5,14 @@ An answer that is not the page that was asked for is refused as a whole. No mess
 answer.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
+import orjson
 
 from ingestion.errors import ContractVersionError, SourceError
 from ingestion.partitions import Partition
@@ -35,14 +36,13 @@ class Page:
     may_hold_nul: bool
 
 
-def read_page(
-    answer: Any, body: bytes, url: httpx.URL, resource: Resource, partition: Partition
-) -> Page:
-    """The page that an answer holds.
+def read_page(body: bytes, source_ref: str, resource: Resource, partition: Partition) -> Page:
+    """The page that the body of an answer holds.
 
     Raises `ContractVersionError` for a schema version that the contract does not support and
     `SourceError` for anything that is no page of this partition.
     """
+    answer = _parse(body)
     if not isinstance(answer, dict):
         raise _no_page(resource, "is not an object")
     version = answer.get("schema_version")
@@ -65,7 +65,7 @@ def read_page(
         total_records=total,
         schema_version=version,
         next_link=link,
-        source_ref=url.raw_path.decode("ascii"),
+        source_ref=source_ref,
         may_hold_nul=_NUL_ESCAPE in body,
     )
 
@@ -132,6 +132,26 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        # One text with half a surrogate pair must not cost the whole page: json keeps it.
+        return json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise SourceError(
+            "the source answered with invalid JSON; if it goes on, tell its owner",
+            code="source_invalid_json",
+            transient=True,
+        ) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _no_page(resource: Resource, what: str) -> SourceError:

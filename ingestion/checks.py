@@ -4,8 +4,10 @@ A page is judged at once; only when that fails is each of its records judged alo
 remembered over all pages, so that of two records with one key the later is rejected.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,13 +20,15 @@ from ingestion.rejections import RejectedRecord, explain, redacted_payload
 
 _FIELD_NAME_LENGTH = 63
 
+_Problem = tuple[str, str | None, str]
+
 
 @dataclass(slots=True)
 class JudgedPage:
     """Accepted records (redacted, as the source wrote the rest) with the position of each."""
 
     accepted: list[Record] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
+    positions: Sequence[int] = field(default_factory=list)
     rejected: list[RejectedRecord] = field(default_factory=list)
 
 
@@ -38,13 +42,12 @@ class PartitionJudge:
         self._redactor = redactor
         self._fields = contract.redacted_fields
         names = {column: name for name, column in contract.stored_names.items()}
-        self._key = tuple(names[column] for column in contract.key)
-        self._moments = {name for name in self._key if self._fields[name].kind.python is datetime}
-        self._day_fields = (
-            tuple(names[column] for column in contract.day.columns) if contract.day else ()
-        )
-        self._day = _day_values(partition, len(self._day_fields))
-        self._seen: set[tuple[Any, ...]] = set()
+        key = [names[column] for column in contract.key]
+        self._key_of = _key_getter(key, self._fields)
+        days = [names[column] for column in contract.day.columns] if contract.day else []
+        self._day_of = itemgetter(*days) if days else None
+        self._day = _day_values(partition, len(days))
+        self._seen: set[Any] = set()
         self.unexpected_fields: set[str] = set()
 
     def judge(self, records: list[Any], source_ref: str, *, may_hold_nul: bool) -> JudgedPage:
@@ -53,17 +56,17 @@ class PartitionJudge:
         `source_ref` names the page; `may_hold_nul` says that the page's text spelled a NUL
         somewhere.
         """
-        redaction_problems = self._redact(records)
-        self._note_unexpected(records)
+        problems = self._redactor.redact(records)
         page = JudgedPage()
-        if not redaction_problems and not may_hold_nul and self._all_pass(records):
-            page.accepted, page.positions = records, list(range(len(records)))
+        if not problems and not may_hold_nul and self._all_pass(records):
+            page.accepted, page.positions = records, range(len(records))
             return page
+        page.positions = positions = list[int]()
         for position, record in enumerate(records):
-            problem = redaction_problems.get(position) or self._judge_one(record)
+            problem = self._judge_one(record, problems.get(position))
             if problem is None:
                 page.accepted.append(record)
-                page.positions.append(position)
+                positions.append(position)
             else:
                 page.rejected.append(self.reject(record, f"{source_ref}#{position}", *problem))
         return page
@@ -74,36 +77,29 @@ class PartitionJudge:
         """What is kept of a redacted record that broke a rule."""
         return RejectedRecord(source_ref, rule, name, error, redacted_payload(record, self._fields))
 
-    def _redact(self, records: list[Any]) -> dict[int, tuple[str, str | None, str]]:
-        problems: dict[int, tuple[str, str | None, str]] = {}
-        redact = self._redactor.redact
-        for position, record in enumerate(records):
-            if type(record) is not dict:
-                problems[position] = ("record.dict_type", None, "the record is not an object")
-            elif wrong := redact(record):
-                problems[position] = _problem(wrong[0], wrong[1])
-        return problems
-
-    def _note_unexpected(self, records: list[Any]) -> None:
-        known = self._fields.keys()
-        for record in records:
-            if type(record) is dict and (len(record) != len(known) or record.keys() != known):
-                self.unexpected_fields |= {_safe_name(name) for name in record.keys() - known}
-
-    def _all_pass(self, records: list[Record]) -> bool:
+    def _all_pass(self, records: list[Any]) -> bool:
         try:
             self._contract.page_validator.validate_python(records)
         except ValidationError:
             return False
-        if self._day_fields and any(self._day_of(record) != self._day for record in records):
+        if self._day_of and not {self._day}.issuperset(map(self._day_of, records)):
             return False
-        keys = {self._key_of(record) for record in records}
+        keys = set(map(self._key_of, records))
         if len(keys) != len(records) or not self._seen.isdisjoint(keys):
             return False
         self._seen |= keys
+        # No field is missing, so a record of another length has more of them.
+        if max(map(len, records), default=0) > len(self._fields):
+            for record in records:
+                self._note_unexpected(record)
         return True
 
-    def _judge_one(self, record: Record) -> tuple[str, str | None, str] | None:
+    def _judge_one(self, record: Any, redaction: tuple[Field, str] | None) -> _Problem | None:
+        if type(record) is not dict:
+            return ("record.dict_type", None, "the record is not an object")
+        self._note_unexpected(record)
+        if redaction:
+            return _problem(*redaction)
         for name, declared in self._fields.items():
             value = record.get(name)
             if isinstance(value, str) and "\0" in value:
@@ -112,7 +108,7 @@ class PartitionJudge:
             self._contract.record_validator.validate_python(record)
         except ValidationError as error:
             return self._explain(error)
-        if self._day_fields and self._day_of(record) != self._day:
+        if self._day_of and self._day_of(record) != self._day:
             return ("outside_window", None, "the record belongs to another day than was asked for")
         key = self._key_of(record)
         if key in self._seen:
@@ -121,9 +117,13 @@ class PartitionJudge:
         self._seen.add(key)
         return None
 
-    def _explain(self, error: ValidationError) -> tuple[str, str | None, str]:
+    def _note_unexpected(self, record: Record) -> None:
+        known = self._fields.keys()
+        self.unexpected_fields |= {_safe_name(name) for name in record.keys() - known}
+
+    def _explain(self, error: ValidationError) -> _Problem:
         problems = error.errors(include_url=False, include_context=False)
-        first: tuple[str, str | None, str] | None = None
+        first: _Problem | None = None
         sentences = []
         for problem in problems:
             declared = self._fields[str(problem["loc"][0])]
@@ -134,31 +134,34 @@ class PartitionJudge:
             raise RuntimeError("a validation error without errors")
         return (first[0], first[1], "; ".join(sentences))
 
-    def _day_of(self, record: Record) -> tuple[Any, ...]:
-        return tuple([record[name] for name in self._day_fields])
 
-    def _key_of(self, record: Record) -> tuple[Any, ...]:
-        if not self._moments:
-            return tuple([record[name] for name in self._key])
+def _key_getter(names: list[str], fields: dict[str, Field]) -> Callable[[Record], Any]:
+    moments = {name for name in names if fields[name].kind.python is datetime}
+    if not moments:
+        return itemgetter(*names)
+
+    def key_of(record: Record) -> Any:
+        # The same moment may be written in several ways.
         return tuple(
             [
-                datetime.fromisoformat(record[name]).timestamp()
-                if name in self._moments and record[name] is not None
-                else record[name]
-                for name in self._key
+                datetime.fromisoformat(value).timestamp() if name in moments and value else value
+                for name in names
+                for value in (record[name],)
             ]
         )
 
+    return key_of
 
-def _problem(declared: Field, rule: str, value: Any = None) -> tuple[str, str | None, str]:
+
+def _problem(declared: Field, rule: str, value: Any = None) -> _Problem:
     return (f"{declared.name}.{rule}", declared.name, explain(declared, rule, value))
 
 
-def _day_values(partition: Partition, columns: int) -> tuple[Any, ...]:
+def _day_values(partition: Partition, columns: int) -> Any:
     day = partition.day
     if day is None or columns == 0:
-        return ()
-    return (day.isoformat(),) if columns == 1 else (day.year, day.month, day.day)
+        return None
+    return day.isoformat() if columns == 1 else (day.year, day.month, day.day)
 
 
 def _safe_name(name: str) -> str:

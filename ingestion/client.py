@@ -6,17 +6,15 @@ Retry-After; anything else stops at once. The token goes to the configured host 
 message.
 """
 
-import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import httpx
-import orjson
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
 from ingestion.answers import Page, read_page, retry_after_seconds, status_error
@@ -164,7 +162,7 @@ class SourceClient:
         self, url: httpx.URL, resource: Resource, partition: Partition, deadline: float
     ) -> Page:
         body = self._read_body(url, min(deadline, monotonic() + self.policy.timeout_s))
-        return read_page(_parse(body), body, url, resource, partition)
+        return read_page(body, url.raw_path.decode("ascii"), resource, partition)
 
     def _read_body(self, url: httpx.URL, deadline: float) -> bytes:
         name, variable = self.source.name, self.source.token_variable
@@ -225,26 +223,6 @@ def _read_within(response: httpx.Response, name: str, deadline: float) -> bytes:
         if monotonic() > deadline:
             raise _timed_out(name)
     return b"".join(parts)
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        # One text with half a surrogate pair must not cost the whole page: json keeps it.
-        return json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise SourceError(
-            "the source answered with invalid JSON; if it goes on, tell its owner",
-            code="source_invalid_json",
-            transient=True,
-        ) from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _is_transient(error: BaseException) -> bool:

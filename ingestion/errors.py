@@ -44,7 +44,7 @@ class ContractVersionError(SourceError):
         super().__init__(message, code="source_schema_unsupported")
 
 
-class FetchStopped(IngestionError):  # noqa: N818 -- not an error of anybody: the caller asked for it
+class FetchStopped(IngestionError):
     """The caller's `stop` said that the budget is used up; nothing of the partition was kept."""
 
     def __init__(self, partition: str) -> None:

@@ -5,17 +5,20 @@ and without the key nobody finds the person. After `redact` a record holds no se
 whatever else is wrong with it.
 """
 
-import hmac
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ingestion.contracts import Contract
 from ingestion.errors import IngestionConfigurationError
-from ingestion.fields import Drop, Field, Pseudonym
+from ingestion.fields import Field, Pseudonym
 
 KEY_VARIABLE = "SLUICE_PSEUDONYM_KEY"
 _PSEUDONYM_LENGTH = 32
 _MISSING = object()
+_BLOCK = 64
+_INNER = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER = bytes(byte ^ 0x5C for byte in range(256))
 
 Record = dict[str, Any]
 
@@ -42,42 +45,57 @@ class Redactor:
 
     def __init__(self, contract: Contract, key: bytes) -> None:
         self._sensitive = contract.sensitive_fields
-        self._keyed = hmac.new(key, digestmod="sha256") if key else None
+        self._pseudonym = _pseudonymiser(key) if key else _refuse
 
-    def redact(self, record: Record) -> tuple[Field, str] | None:
-        """Redacts in place; returns the first field that could not become a pseudonym, and why.
+    def redact(self, records: Iterable[Any]) -> dict[int, tuple[Field, str]]:
+        """Redacts records in place; what is no dict is passed over.
 
-        Why is a rule: missing, string_type or nul_character. Such a record has no pseudonym either.
+        Returns {position: (field, rule)} for the records of which a field could not become a pseudonym,
+        with the first such field. The rule is missing, string_type or nul_character. Such a record has
+        no pseudonym either.
         """
-        problem: tuple[Field, str] | None = None
+        problems: dict[int, tuple[Field, str]] = {}
         for field in self._sensitive:
-            value = record.pop(field.name, _MISSING)
-            match field.about.sensitive:
-                case Pseudonym(into):
-                    # A field of the pseudonym's name is the source's own, not ours.
-                    record.pop(into, None)
-                    wrong = self._put(record, into, value, nullable=field.nullable)
-                    if wrong and problem is None:
-                        problem = (field, wrong)
-                case Drop() | None:
+            redaction = field.about.sensitive
+            into = redaction.into if isinstance(redaction, Pseudonym) else None
+            for position, record in enumerate(records):
+                if type(record) is not dict:
                     continue
-        return problem
+                value = record.pop(field.name, _MISSING)
+                if into is None:
+                    continue
+                # A field of the pseudonym's name is the source's own, not ours.
+                record.pop(into, None)
+                if type(value) is str and "\0" not in value:
+                    record[into] = self._pseudonym(value)
+                elif value is None and field.nullable:
+                    record[into] = None
+                else:
+                    problems.setdefault(position, (field, _wrong(value)))
+        return problems
 
-    def _put(self, record: Record, into: str, value: Any, *, nullable: bool) -> str | None:
-        if type(value) is str:
-            if "\0" in value:
-                return "nul_character"
-            record[into] = self.pseudonym(value)
-            return None
-        if value is None and nullable:
-            record[into] = None
-            return None
-        return "missing" if value is _MISSING else "string_type"
 
-    def pseudonym(self, value: str) -> str:
-        """32 hex digits that only the key's holder can make from the value."""
-        if self._keyed is None:
-            raise RuntimeError("a contract with pseudonyms needs a key; give one to the redactor")
-        keyed = self._keyed.copy()
-        keyed.update(value.encode("utf-8", "surrogatepass"))
-        return keyed.hexdigest()[:_PSEUDONYM_LENGTH]
+def _wrong(value: Any) -> str:
+    if value is _MISSING:
+        return "missing"
+    return "nul_character" if isinstance(value, str) else "string_type"
+
+
+def _pseudonymiser(key: bytes) -> Callable[[str], str]:
+    """HMAC-SHA256 with both halves of the key absorbed once: twice as fast for each value."""
+    block = hashlib.sha256(key).digest() if len(key) > _BLOCK else key
+    padded = block.ljust(_BLOCK, b"\0")
+    inner_start = hashlib.sha256(padded.translate(_INNER))
+    outer_start = hashlib.sha256(padded.translate(_OUTER))
+
+    def pseudonym(value: str) -> str:
+        inner, outer = inner_start.copy(), outer_start.copy()
+        inner.update(value.encode("utf-8", "surrogatepass"))
+        outer.update(inner.digest())
+        return outer.hexdigest()[:_PSEUDONYM_LENGTH]
+
+    return pseudonym
+
+
+def _refuse(_: str) -> str:
+    raise RuntimeError("a contract with pseudonyms needs a key; give one to the redactor")

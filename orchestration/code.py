@@ -1,4 +1,4 @@
-"""What decides a result besides data: the dbt project, suites, contracts and the pipeline file, as digests.
+"""What decides a result besides data, as digests: dbt project, suites, contracts, pipeline file.
 
 Reads files and asks git; imports nothing heavy, so that asking whether anything changed is cheap.
 """
@@ -51,7 +51,10 @@ def read_code(project_dir: Path, pipeline: PipelineSpec) -> Code:
 
 
 def _suite_meanings(folder: Path, pipeline: PipelineSpec) -> dict[str, str]:
-    names = {*pipeline.suites, *(item.suite for item in pipeline.resources if item.suite)}
+    of_resources = {
+        name for item in pipeline.resources for name in (item.suite, item.volume_suite) if name
+    }
+    names = {*pipeline.suites, *of_resources}
     files = {name: folder / f"{name}.yml" for name in sorted(names)}
     # A missing file is `sluice check`'s and the gate's to report; here it is only another code.
     return {name: suite_hash(file) if file.is_file() else "" for name, file in files.items()}

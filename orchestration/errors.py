@@ -1,4 +1,4 @@
-"""Every way a run can fail, as classes: the class decides the kind, the exit code and whether trying again helps.
+"""Every way a run can fail, as classes: the class decides the kind and the exit code.
 
 A message says what happened and ends with what to do. Nothing personal goes into a message.
 """

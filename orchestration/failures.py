@@ -6,7 +6,7 @@ internal. Messages are rebuilt, so that no row value (Postgres DETAIL) passes th
 
 import psycopg
 
-from ingestion.errors import IngestionConfigurationError, IngestionError, LoadError, SourceError
+from ingestion.errors import IngestionConfigurationError, IngestionError, LoadError
 from orchestration.errors import (
     ConfigurationError,
     DestinationFailure,
@@ -26,7 +26,7 @@ def is_transient_sqlstate(sqlstate: str | None) -> bool:
     return sqlstate is not None and sqlstate.startswith(TRANSIENT_SQLSTATES)
 
 
-def classify(error: BaseException) -> SluiceError:
+def classify(error: BaseException) -> SluiceError:  # noqa: PLR0911 - one line for each kind
     """The failure that this exception is; a `SluiceError` is its own answer."""
     match error:
         case SluiceError():
@@ -35,8 +35,6 @@ def classify(error: BaseException) -> SluiceError:
             return ConfigurationError(error.message, code=error.code)
         case LoadError():
             return DestinationFailure(error.message, code=error.code, transient=error.transient)
-        case SourceError():
-            return SourceFailure(error.message, code=error.code, transient=error.transient)
         case IngestionError():
             return SourceFailure(error.message, code=error.code, transient=error.transient)
         case psycopg.Error():

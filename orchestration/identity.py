@@ -1,6 +1,6 @@
 """Names that are derived, never drawn: the same thing has the same id on every machine.
 
-Pure functions over strings; canonical JSON below every digest, so that no concatenation is ambiguous.
+Pure functions over strings, canonical JSON below every digest: no concatenation is ambiguous.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a run is: one accepted request to bring some partitions to publication, and its partitions."""
+"""What a run is: one accepted request to bring some partitions to publication."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

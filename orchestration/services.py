@@ -174,7 +174,7 @@ def _is_healthy(record: _Record) -> bool:
 
 def _get(record: _Record, path: str, headers: dict[str, str]) -> object:
     """The JSON of a 200 answer, None for anything else."""
-    from http.client import HTTPConnection, HTTPException  # noqa: PLC0415  (brings ssl along)
+    from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection(_HOST, record.port, timeout=_ANSWER_SECONDS)
     try:

@@ -11,7 +11,8 @@ from dotenv import load_dotenv
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-DEMO_TOKEN = "demo-token"
+# The demo service serves public data on the loopback interface; its token guards nothing.
+DEMO_TOKEN = "demo-token"  # noqa: S105
 DEMO_PSEUDONYM_KEY = "demo-pseudonym-key-not-for-real-data"
 
 

@@ -3,6 +3,7 @@
 dbt parses and compiles here without a warehouse; nothing is built.
 """
 
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from orchestration.warehouse.dbt.project import load_graph, parse_project
 from orchestration.warehouse.dbt.session import DbtSession
 
 SUBJECT = "dbt"
+_MODEL_AND_FILE = re.compile(r"(?P<model>\w+) \((?P<file>[^)\s]+)\): ")
 # Parsing opens no connection, but dbt wants a profile that names one.
 _NO_WAREHOUSE = "postgresql://nobody@localhost/nothing"
 
@@ -56,16 +58,24 @@ def check_selection(
     pipeline: DeclaredPipeline, session: DbtSession, manifest: Any
 ) -> list[Finding]:
     """The selected models depend on their inputs alone, and what is published is among them."""
+    existing = {node.name for node in manifest.nodes.values() if node.resource_type == "model"}
     try:
         graph = load_graph(session, pipeline.spec.dbt.select, manifest=manifest)
-        check_models(graph, pipeline.spec.publishes)
+        check_models(graph, [name for name in pipeline.spec.publishes if name in existing])
     except ConfigurationError as error:
         listed = [line.strip() for line in error.message.splitlines() if line.startswith("  ")]
-        return [
-            pipeline.error(SUBJECT, ("dbt", "select"), *split_hint(text))
-            for text in listed or [error.message]
-        ]
+        return [_refusal(pipeline, text) for text in listed or [error.message]]
     return []
+
+
+def _refusal(pipeline: DeclaredPipeline, text: str) -> Finding:
+    """What begins with `model (file): ` belongs to that file, anything else to the selection."""
+    message, hint = split_hint(text)
+    if match := _MODEL_AND_FILE.match(message):
+        where = f"dbt_project/{match['file']}:1"
+        message = f"{match['model']}: {message[match.end() :]}"
+        return Finding(Severity.ERROR, SUBJECT, where, message, hint)
+    return pipeline.error(SUBJECT, ("dbt", "select"), message, hint)
 
 
 def project_from(manifest: Any) -> DbtProject:

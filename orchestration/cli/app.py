@@ -275,7 +275,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; run the same command again to go on\n")
         sys.exit(EXIT_BUSY)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a traceback could show row values; the class names it
         failure = _classified(error)
         _report(failure)
         sys.exit(failure.exit_code)

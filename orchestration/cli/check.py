@@ -1,24 +1,16 @@
 """`sluice check`: prints what is wrong, where, and what to do about it."""
 
-import os
-
 from orchestration.checks import Severity, run_checks
 from orchestration.cli.output import print_json, print_rows, say
 from orchestration.cli.session import read_settings
 from orchestration.errors import EXIT_CODES, FailureKind
-from orchestration.settings import DEMO_PSEUDONYM_KEY, DEMO_TOKEN
 
 
 def check(*, quick: bool, as_json: bool) -> None:
     settings = read_settings()
-    if settings.uses_demo_api:
-        # What `up` would set for the demo service is not missing.
-        os.environ.setdefault("SLUICE_FLIGHTS_API_URL", "http://127.0.0.1")
-        os.environ.setdefault("SLUICE_FLIGHTS_API_TOKEN", DEMO_TOKEN)
-        os.environ.setdefault("SLUICE_PSEUDONYM_KEY", DEMO_PSEUDONYM_KEY)
     if not quick:
         say("checking; dbt and Great Expectations take a few seconds to load")
-    findings = run_checks(settings)
+    findings = run_checks(settings, quick=quick)
     errors = [item for item in findings if item.severity is Severity.ERROR]
     if as_json:
         print_json({"ok": not errors, "findings": [item.as_json() for item in findings]})

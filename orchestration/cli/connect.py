@@ -15,7 +15,7 @@ def dsn(role: str | None, *, as_json: bool) -> None:
 
 
 def psql(role: str | None, arguments: list[str]) -> None:
-    """Replaces this process; the psql that comes with the embedded server serves when there is no other."""
+    """Replaces this process with psql, that of the embedded server when there is no other."""
     settings = read_settings()
     url = _url(open_warehouse(settings), role)
     program = _embedded_psql() if settings.is_embedded else shutil.which("psql") or _embedded_psql()

@@ -18,6 +18,14 @@ _DAYS = "2013-01-01..2013-02-28"
 # The demo speaks for the morning after its last day, or everything in it would be years too old.
 _AS_OF = datetime(2013, 3, 1, 11, tzinfo=UTC)
 
+_NEXT = """
+Connect:   .venv/bin/sluice psql        (or any client: .venv/bin/sluice dsn)
+Ask:       select * from analytics.agg_carrier_daily limit 5;
+Look:      .venv/bin/sluice status, .venv/bin/sluice quarantine list, .venv/bin/sluice gates show
+Go on:     .venv/bin/sluice run --pipeline flights --partitions 2013-03-01..2013-03-07
+Model:     cd dbt_project && ../.venv/bin/dbt build -s fct_flights+
+Stop:      .venv/bin/sluice down"""
+
 
 def demo(*, as_json: bool) -> None:
     settings = read_settings()
@@ -104,17 +112,4 @@ def _print_findings(findings: dict[str, list[dict[str, Any]]]) -> None:
 def _print_next(outcome: str) -> None:
     if outcome == "unchanged":
         console().print("Everything was done already; nothing changed.", markup=False)
-    console().print(
-        "\n".join(
-            [
-                "",
-                "Connect:   .venv/bin/sluice psql        (or any client: .venv/bin/sluice dsn)",
-                "Ask:       select * from analytics.agg_carrier_daily limit 5;",
-                "Look:      .venv/bin/sluice status;  .venv/bin/sluice quarantine list;  "
-                ".venv/bin/sluice gates show",
-                "Go on:     .venv/bin/sluice run --pipeline flights --partitions 2013-03-01..2013-03-07",
-                "Stop:      .venv/bin/sluice down",
-            ]
-        ),
-        markup=False,
-    )
+    console().print(_NEXT, markup=False)

@@ -58,7 +58,7 @@ def shown(value: Any) -> str:
     """A value as a person reads it; rich's markup in it is not interpreted."""
     match value:
         case None:
-            text = "–"
+            text = "-"
         case bool():
             text = "yes" if value else "no"
         case datetime():

@@ -78,8 +78,6 @@ class ResourceSpec(Declared):
 class DbtSelection(Declared):
     select: Annotated[tuple[str, ...], Field(min_length=1)]
     """dbt node selection: what a version consists of. +model includes all that the model needs."""
-    exclude: tuple[str, ...] = ()
-    """dbt node selection that is taken away again."""
 
 
 class PipelineSpec(Declared):

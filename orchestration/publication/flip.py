@@ -84,6 +84,8 @@ def publish_version(
         seen = read_pointer(connection, pipeline)
         if seen and seen.version_id == version_id:
             return _unchanged(connection, seen)
+        if (seen.version_id if seen else None) != expected_current:
+            raise _moved(request)
         slot = other_slot(seen.active_slot) if seen else "a"
         # Facts that never change are looked up before the lock, what may change is after it.
         _require_publishable(connection, request, slot)
@@ -91,7 +93,7 @@ def publish_version(
         pointer = read_pointer(connection, pipeline, lock=True)
         if pointer and pointer.version_id == version_id:
             return _unchanged(connection, pointer)
-        if pointer != seen or (pointer.version_id if pointer else None) != expected_current:
+        if pointer != seen:
             raise _moved(request)
         assert_fence(connection, lease)
         _require_prepared(connection, request, slot)

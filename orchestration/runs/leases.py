@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Self
 
 import psycopg
 
@@ -31,7 +32,7 @@ def holder_name() -> str:
 
 
 def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
-    """The lease, or None while another process has it. A dead process of this machine has nothing."""
+    """The lease, or None while another process has it; a dead one of this machine has nothing."""
     for _ in range(2):
         row = connection.execute(
             "select ops.acquire_lease(%s, %s, %s)", [name, holder_name(), TTL]
@@ -82,7 +83,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="lease-heartbeat", daemon=True)
 
-    def __enter__(self) -> "Heartbeat":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -105,7 +106,7 @@ class Heartbeat:
         """Raises `LeaseLost` as soon as one of the kept leases is known to be lost."""
         with self._guard:
             if lost := self._lost & set(self._leases):
-                raise LeaseLost(sorted(lost)[0])
+                raise LeaseLost(min(lost))
 
     def _beat(self) -> None:
         connection: psycopg.Connection | None = None

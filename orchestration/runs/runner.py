@@ -83,7 +83,7 @@ def execute_run(
             partitions=[],
             work_dir=Path(work),
         )
-        stack.callback(lambda: context.connection.close())
+        stack.callback(_close, context)
         drive = Drive(context, heartbeat, repeats_finished=run.status == "finished")
         ended = _until_it_ends(context, drive)
         summary = summarize(
@@ -112,3 +112,8 @@ def _until_it_ends(context: StageContext, drive: Drive) -> Ended:
                 return Ended(Outcome.FAILED, failure=failure, stage=drive.current)
             time.sleep(backoff_s(attempt, at_least=0.5))
     raise AssertionError("unreachable")
+
+
+def _close(context: StageContext) -> None:
+    """Closes the connection that the context has by then, which may not be the first one."""
+    context.connection.close()

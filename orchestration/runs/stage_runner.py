@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 
 from orchestration.errors import Busy, LeaseLost, SluiceError
+from orchestration.failures import classify
 from orchestration.logs import bind, get_logger
 from orchestration.runs.budget import Budget
 from orchestration.runs.checkpoints import (
@@ -22,7 +23,6 @@ from orchestration.runs.checkpoints import (
     record_failure,
     record_success,
 )
-from orchestration.failures import classify
 from orchestration.runs.leases import Heartbeat, release, try_acquire
 from orchestration.runs.retry import backoff_s
 from orchestration.stages.base import (

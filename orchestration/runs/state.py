@@ -9,7 +9,6 @@ from psycopg.types.json import Jsonb
 from ingestion.partitions import Partition
 from orchestration.errors import ConfigurationError
 from orchestration.identity import RunId
-from orchestration.pipelines.stages import StageName
 from orchestration.model import (
     Outcome,
     PartitionState,
@@ -18,6 +17,7 @@ from orchestration.model import (
     StageStatus,
     TriggerKind,
 )
+from orchestration.pipelines.stages import StageName
 from orchestration.warehouse.fence import Lease, assert_fence
 
 _RUN_COLUMNS = (

@@ -1,4 +1,4 @@
-"""The one object that `sluice run` prints last: what was asked, what became of it, stage by stage."""
+"""The object that `sluice run` prints last: what was asked and what became of it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether one artifact fulfils what its resource declares, word by word, before any suite is asked."""
+"""Whether one artifact fulfils, word by word, what its resource declares."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

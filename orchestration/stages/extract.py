@@ -11,11 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Self
 
 import psycopg
 
-from ingestion.errors import IngestionError
 from ingestion.client import SourceClient
+from ingestion.errors import IngestionError
 from ingestion.fetch import fetch_partition
 from ingestion.load import LoadItem, load_spooled_partitions
 from ingestion.partitions import Partition
@@ -231,7 +232,7 @@ class _Clients:
             self._clients[source] = SourceClient(get_source(source), os.environ)
         return self._clients[source]
 
-    def __enter__(self) -> "_Clients":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

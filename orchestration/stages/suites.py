@@ -1,4 +1,4 @@
-"""Suites as a run sees them: which files a pipeline names, what they mean, and the values they ask for."""
+"""Suites as a run sees them: which files, what they mean, and the values they ask for."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime

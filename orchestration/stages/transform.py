@@ -63,7 +63,6 @@ class TransformStage:
             manifest.manifest_id,
             context.code.dbt,
             list(spec.dbt.select),
-            list(spec.dbt.exclude),
             list(spec.publishes),
             spec.stages.transform.acceptance.model_dump(mode="json"),
         ]

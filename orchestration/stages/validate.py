@@ -5,12 +5,18 @@ use. Whether that holds the whole version is the resource's `on_rejected`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from expectations.gate import evaluate_many
-from expectations.subject import PARTITION, Subject, artifact_rows_query
+from expectations.subject import (
+    PARTITION,
+    Subject,
+    artifact_rows_query,
+    partition_volume_query,
+)
 from expectations.verdict import Severity, Verdict
 from orchestration.errors import QualityFailure
 from orchestration.identity import digest
@@ -87,21 +93,21 @@ class ValidateStage:
         context.progress.update(self.name, f"judging {len(claims)} partitions")
         findings = self._judge(context, list(adopted.values()))
         verdicts = _evaluate(context, list(adopted.values()))
-        refuse_errors(verdicts)
-        for suite_verdict in verdicts.items():
-            _blame(suite_verdict, adopted, findings)
+        refuse_errors({judged.suite: verdict for judged, verdict in verdicts})
+        for judged, verdict in verdicts:
+            _blame(judged.resource, verdict, adopted, findings)
         with context.connection.transaction():
             record_verdicts(
                 context.connection,
                 claims[0].lease,
                 [
                     (
-                        resource,
-                        _suite(context, resource),
-                        rules[resource]["suite"],
+                        judged.resource,
+                        judged.suite,
+                        rules[judged.resource]["suites"][judged.suite],
                         verdict.to_dict(),
                     )
-                    for resource, verdict in verdicts.items()
+                    for judged, verdict in verdicts
                 ],
                 pipeline=context.pipeline.name,
                 run_id=context.run.run_id,
@@ -174,19 +180,25 @@ def rejected_partitions(context: StageContext, finished: Mapping[Unit, Checkpoin
     ]
 
 
-def _suite(context: StageContext, resource: str) -> str:
-    return context.pipeline.resource(resource).suite or ""
+@dataclass(frozen=True)
+class _Judged:
+    """One evaluation: a suite over the partitions of one resource."""
+
+    resource: str
+    suite: str
+
+
+def _suites(context: StageContext, resource: str) -> list[str]:
+    """The resource's suites: on its rows, and on the volume of its partitions."""
+    spec = context.pipeline.resource(resource)
+    return [name for name in (spec.suite, spec.volume_suite) if name]
 
 
 def _rules(context: StageContext) -> dict[str, dict[str, Any]]:
     """resource → everything that decides whether one of its partitions is accepted."""
-    suites = meaning(
-        context.settings.suites_dir,
-        [item.suite for item in context.pipeline.resources if item.suite],
-    )
     return {
         item.name: {
-            "suite": suites.get(item.suite or "", ""),
+            "suites": meaning(context.settings.suites_dir, _suites(context, item.name)),
             "acceptance": context.pipeline.acceptance_of(item.name).model_dump(mode="json"),
         }
         for item in context.pipeline.resources
@@ -197,36 +209,39 @@ def _checksum(artifact: Artifact, rules: Mapping[str, Any]) -> str:
     return digest([artifact.artifact_id, artifact.checksum, rules[artifact.resource]])
 
 
-def _evaluate(context: StageContext, artifacts: list[Artifact]) -> dict[str, Verdict]:
-    """resource → verdict of its suite over all these artifacts together."""
-    subjects: dict[str, Subject] = {}
+def _evaluate(context: StageContext, artifacts: list[Artifact]) -> list[tuple[_Judged, Verdict]]:
+    """Every suite, each over all these artifacts of its resource together."""
+    subjects: dict[_Judged, Subject] = {}
     for resource in sorted({artifact.resource for artifact in artifacts}):
-        if not (name := _suite(context, resource)):
-            continue
-        group = [item for item in artifacts if item.resource == resource and item.loaded]
-        if not group:
-            continue
+        group = [item for item in artifacts if item.resource == resource]
         table = staging_table(resource)
-        subjects[resource] = Subject(
-            read_suite(context.settings.suites_dir, name),
-            "staging",
-            table,
-            artifact_rows_query("staging", table, [item.artifact_id for item in group]),
-            suite_parameters(context.run.as_of, group),
-            PARTITION,
-        )
+        parameters = suite_parameters(context.run.as_of, group)
+        for name in _suites(context, resource):
+            if name == context.pipeline.resource(resource).volume_suite:
+                query = partition_volume_query(
+                    "staging", table, {item.artifact_id: item.partition for item in group}
+                )
+                subject_table = None
+            else:
+                query = artifact_rows_query("staging", table, [item.artifact_id for item in group])
+                subject_table = table
+            suite = read_suite(context.settings.suites_dir, name)
+            subjects[_Judged(resource, name)] = Subject(
+                suite, "staging", subject_table, query, parameters, PARTITION
+            )
     if not subjects:
-        return {}
+        return []
     verdicts = evaluate_many(
         subjects.values(),
         context.warehouse.url(Role.GATE),
         statement_timeout_s=max(10.0, context.budget.remaining_s),
     )
-    return dict(zip(subjects, verdicts, strict=True))
+    return list(zip(subjects, verdicts, strict=True))
 
 
 def _blame(
-    suite_verdict: tuple[str, Verdict],
+    resource: str,
+    verdict: Verdict,
     adopted: Mapping[str, Artifact],
     findings: dict[str, list[Finding]],
 ) -> None:
@@ -234,7 +249,6 @@ def _blame(
 
     A failure that no partition can be blamed for counts against all of them.
     """
-    resource, verdict = suite_verdict
     concerned = [item for item in adopted.values() if item.resource == resource]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         for result in verdict.failures(severity):

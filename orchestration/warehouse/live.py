@@ -29,9 +29,9 @@ def ensure_live_views(
     """Makes schema live show these resources; returns the names of the views that changed.
 
     `resources` maps a full resource name to all columns of its view. The owner's connection; one
-    transaction for each view, so in autocommit. Columns of an existing view keep their order and stay
-    while staging has them, new ones follow. Raises `ConfigurationError` when a column changed its
-    type, or when staging lacks one.
+    transaction for each view, so in autocommit. Columns of an existing view keep their order and
+    stay while staging has them, new ones follow. Raises `ConfigurationError` when a column changed
+    its type, or when staging lacks one.
     """
     changed = []
     for resource, wanted in sorted(resources.items()):
@@ -41,8 +41,8 @@ def ensure_live_views(
             shown = _columns(connection, LIVE_SCHEMA, table)
             if missing := [name for name in wanted if name not in staged]:
                 raise ConfigurationError(
-                    f"staging.{table} has no column {', '.join(missing)}; load {resource} once with its "
-                    "contract, then try again",
+                    f"staging.{table} has no column {', '.join(missing)}; load {resource} once, "
+                    "then try again",
                     code="staging_incomplete",
                 )
             columns = [name for name in shown if name in staged]
@@ -79,8 +79,8 @@ def _replace(connection: psycopg.Connection, table: str, statement: str, stamp: 
         connection.execute(statement.encode())
     except psycopg.errors.InvalidTableDefinition as error:
         raise ConfigurationError(
-            f"live.{table} cannot be changed to what staging.{table} holds now ({error.diag.message_primary}); "
-            "models in the store read it with the old type. Give the field a new name instead",
+            f"live.{table} cannot become what staging.{table} is ({error.diag.message_primary}): "
+            "models in the store read it as it was. Give the changed field a new name instead",
             code="live_view_changed",
         ) from None
     connection.execute(sql.SQL("comment on view {} is {}").format(view, sql.Literal(stamp)))

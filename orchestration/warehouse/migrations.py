@@ -39,10 +39,11 @@ class Migration:
 
 def load_migrations() -> list[Migration]:
     """All migrations that this code knows, by number, without a gap."""
-    found = []
-    for entry in resources.files("orchestration.sql.migrations").iterdir():
-        if match := _NAME.fullmatch(entry.name):
-            found.append(Migration(int(match[1]), match[2], entry.read_text()))
+    found = [
+        Migration(int(match[1]), match[2], entry.read_text())
+        for entry in resources.files("orchestration.sql.migrations").iterdir()
+        if (match := _NAME.fullmatch(entry.name))
+    ]
     return sorted(found, key=lambda migration: migration.number)
 
 

@@ -1,4 +1,4 @@
-"""The only place that turns a name into SQL: what may be an identifier, and where each thing lives."""
+"""The only place that turns a name into SQL, and knows which schema holds what."""
 
 import re
 from typing import LiteralString

@@ -1,6 +1,6 @@
 """The roles of the stages: made once, given a password each, never a right of their own here.
 
-Rights are granted by the migrations; this module only makes sure that the roles exist and can log in.
+Rights are granted by the migrations; here roles only come to exist and to be able to log in.
 """
 
 import psycopg
@@ -10,6 +10,10 @@ from orchestration.warehouse.connections import Role, Warehouse
 
 STORE_ROLE = "sluice_store"
 READER_ROLE = "sluice_reader"
+_HIDDEN_STATISTICS = (
+    "the publisher cannot see other sessions, so a publication cannot tell whether a slot is still "
+    f"being read; ask an administrator to run: grant pg_read_all_stats to {Role.PUBLISHER}"
+)
 
 _LOGIN_SETTINGS: dict[Role, dict[str, str]] = {
     Role.GATE: {"default_transaction_read_only": "on"},
@@ -88,9 +92,5 @@ def _grant_statistics(connection: psycopg.Connection) -> list[str]:
         with connection.transaction():
             _grant(connection, "pg_read_all_stats", to=Role.PUBLISHER)
     except psycopg.errors.InsufficientPrivilege:
-        return [
-            "the publisher cannot see other sessions, so a publication cannot tell whether a slot is "
-            "still being read; ask an administrator to run: "
-            f"grant pg_read_all_stats to {Role.PUBLISHER}"
-        ]
+        return [_HIDDEN_STATISTICS]
     return []

@@ -1,4 +1,4 @@
-"""Bringing a warehouse up to date: roles, migrations, staging tables, source views, analysts' schemas.
+"""Bringing a warehouse up to date: roles, migrations, staging tables, views, analysts' schemas.
 
 Everything is idempotent and safe to run from two processes at once; only the owner may do it.
 """
@@ -12,9 +12,9 @@ import psycopg
 from psycopg import sql
 
 from ingestion.contracts import BOOKKEEPING
-from ingestion.staging import prepare_staging
 from ingestion.resources import Resource
 from ingestion.sources import list_sources
+from ingestion.staging import prepare_staging
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.live import ensure_live_views
 from orchestration.warehouse.migrations import migrate, pending_migrations
@@ -101,7 +101,8 @@ def _small_lock_table(connection: psycopg.Connection) -> list[str]:
     row = connection.execute("show max_locks_per_transaction").fetchone()
     if row is None or int(row[0]) >= _MINIMUM_LOCKS:
         return []
-    return [
-        f"the server's max_locks_per_transaction is {row[0]}; readers of many versions at once may run "
-        f"out of locks, so ask an administrator to raise it to {_MINIMUM_LOCKS}"
-    ]
+    warning = (
+        f"the server's max_locks_per_transaction is {row[0]}; readers of many versions at once may "
+        f"run out of locks, so ask an administrator to raise it to {_MINIMUM_LOCKS}"
+    )
+    return [warning]

@@ -55,7 +55,7 @@ def register_loading(
     run_id: str,
     lease: Lease,
 ) -> None:
-    """Announces what is about to be built, so that a sweep finds it. One transaction; the transformer's."""
+    """Announces what is about to be built, so that a sweep finds it (transformer's connection)."""
     with connection.transaction():
         assert_fence(connection, lease)
         for relation in planned:
@@ -101,13 +101,13 @@ def adopt_relations(
 
 
 def verify_adopted(connection: psycopg.Connection, relations: Collection[str]) -> list[str]:
-    """Those of `relations` that are not as they were adopted: missing, other owner, other columns."""
+    """Those that are not as they were adopted: missing, other owner, or other columns."""
     rows = connection.execute(
         "select relation_name, columns from ops.relations "
         "where state = 'adopted' and relation_name = any(%s)",
         [list(relations)],
     ).fetchall()
-    recorded = dict(rows)
+    recorded: dict[str, Any] = dict(rows)
     found = _describe(connection, relations)
     return sorted(
         name
@@ -154,8 +154,8 @@ def _adopt(
         return name
     if found is None or found["kind"] != relation.kind or known != "loading":
         raise TransformFailure(
-            f"{relation.model}: {name} is {'missing' if found is None else 'not as it was built'}, so "
-            "nothing of this build is used; run the same command again",
+            f"{relation.model}: {name} is {'missing' if found is None else 'not what was built'}, "
+            "so nothing of this build is used; run the same command again",
             code="relation_missing",
             transient=True,
         )
@@ -190,8 +190,8 @@ def _mark_adopted(
     ).rowcount
     if changed != 1:
         raise TransformFailure(
-            f"{relation.model}: {relation.relation_name} was given up by another process before it could be "
-            "adopted; run the same command again",
+            f"{relation.model}: {relation.relation_name} was given up by another process before it "
+            "could be adopted; run the same command again",
             code="relation_abandoned",
             transient=True,
         )
@@ -199,7 +199,8 @@ def _mark_adopted(
 
 def _abandon(connection: psycopg.Connection, name: str) -> None:
     connection.execute(
-        "update ops.relations set state = 'abandoned' where relation_name = %s and state = 'loading'",
+        "update ops.relations set state = 'abandoned' "
+        "where relation_name = %s and state = 'loading'",
         [name],
     )
 

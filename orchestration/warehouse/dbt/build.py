@@ -13,10 +13,10 @@ from typing import Any
 
 from orchestration.errors import ConfigurationError, InternalError, SluiceError, TransformFailure
 from orchestration.warehouse.dbt.canonical import canonical_sql
+from orchestration.warehouse.dbt.failures import failure_of
 from orchestration.warehouse.dbt.graph import ModelNode, ProjectGraph, RelationKind
 from orchestration.warehouse.dbt.keys import ModelKeys, view_key
 from orchestration.warehouse.dbt.patching import placeholder_names, with_relations
-from orchestration.warehouse.dbt.failures import failure_of
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
 
 Lookup = Callable[[Collection[str]], Mapping[str, str]]
@@ -65,8 +65,8 @@ def plan_build(
 ) -> BuildPlan:
     """Decides for each model whether its relation exists. Reads through `lookup`, changes nothing.
 
-    `lookup` maps store keys to adopted relations; `attempt` is a token that no other attempt has, so
-    that two attempts never build under one name.
+    `lookup` maps store keys to adopted relations; `attempt` is a token that no other attempt has,
+    so that two attempts never build under one name.
     """
     tables = [keys[model.name].content_key for model in graph.models if model.kind == "table"]
     adopted = dict(lookup(tables)) if tables else {}
@@ -104,9 +104,9 @@ def relation_name(model: str, store_key: str, attempt: str) -> str:
 def run_build(session: DbtSession, graph: ProjectGraph, plan: BuildPlan) -> BuildResult:
     """Builds what the plan says under its names, as the session's role.
 
-    Raises `TransformFailure` when a model cannot be built, `DestinationFailure` when the warehouse is
-    away, `ConfigurationError` when the project itself is at fault. Independent models are finished
-    all the same, but nothing is adopted here.
+    Raises `TransformFailure` when a model cannot be built, `DestinationFailure` when the warehouse
+    is away, `ConfigurationError` when the project itself is at fault. Independent models are
+    finished all the same, but nothing is adopted here.
     """
     started = time.monotonic()
     if not plan.build:
@@ -181,7 +181,7 @@ def _check_unchanged(
     results: Mapping[str, Any],
     plan: BuildPlan,
 ) -> None:
-    """What ran must be what the key was computed from, else the key would promise something else."""
+    """What ran must be what the key was computed from, else the key would be a lie."""
     written = placeholder_names(graph.manifest, plan.relations, graph.outside)
     for model in models.values():
         if model.materialized == "seed" or model.depends_on_moment:
@@ -191,8 +191,8 @@ def _check_unchanged(
             code = code.replace(name, placeholder)
         if canonical_sql(code) != canonical_sql(model.compiled_code):
             raise ConfigurationError(
-                f"{model.title}: dbt ran other SQL than its key was computed from, so its SQL depends on the "
-                "moment, the connection or the relation's own name; make it constant, or declare it in config: "
-                "meta: {depends_on_moment: [compilation]}",
+                f"{model.title}: dbt ran other SQL than its key was computed from, so it depends "
+                "on the moment, the connection or the relation's own name; make it constant, or "
+                "declare it in the config: meta: {depends_on_moment: [compilation]}",
                 code="model_not_constant",
             )

@@ -23,8 +23,8 @@ def words_of(text: str) -> tuple[Word, ...]:
 
     Raises `ValueError` for what cannot be tokenised, e.g. a string that does not end.
     """
-    from sqlglot.dialects.postgres import Postgres  # noqa: PLC0415  (costs a tenth of a second)
-    from sqlglot.errors import TokenError  # noqa: PLC0415
+    from sqlglot.dialects.postgres import Postgres
+    from sqlglot.errors import TokenError
 
     try:
         tokens = Postgres().tokenize(text)
@@ -55,7 +55,7 @@ def canonical_sql(text: str) -> list[list[str]]:
 
 def canonical_jinja(text: str) -> list[str]:
     """Jinja text without comments; white space collapsed wherever no string can contain it."""
-    from jinja2 import Environment  # noqa: PLC0415
+    from jinja2 import Environment
 
     form: list[str] = []
     in_comment = False

@@ -1,4 +1,4 @@
-"""What a model may not be: anything whose result a content key cannot see is refused, never ignored.
+"""What a model may not be: whatever a content key cannot see is refused, never ignored.
 
 All refusals of a selection are reported together, each with the model, its file and a way out.
 """
@@ -11,41 +11,54 @@ from orchestration.warehouse.dbt.canonical import Word, words_of
 from orchestration.warehouse.dbt.graph import PLACEHOLDER_DATABASE, ModelNode, ProjectGraph
 from orchestration.warehouse.names import MODEL_NAME_LENGTH
 
-_MOMENT_WORDS = frozenset(
-    "current_date current_time current_timestamp localtime localtimestamp current_user current_role "
-    "session_user current_catalog current_schema".split()
-)
-_MOMENT_CALLS = frozenset(
-    "now clock_timestamp statement_timestamp transaction_timestamp timeofday random random_normal setseed "
-    "gen_random_uuid gen_random_bytes uuidv4 uuidv7 uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 "
-    "nextval currval lastval setval txid_current txid_current_snapshot pg_current_xact_id "
-    "pg_current_snapshot pg_backend_pid pg_current_wal_lsn current_setting current_query "
-    "current_database current_schemas inet_client_addr inet_server_addr pg_postmaster_start_time "
-    "pg_conf_load_time pg_relation_size pg_total_relation_size pg_table_size pg_database_size pg_sleep "
-    "pg_read_file pg_stat_file pg_ls_dir dblink query_to_xml table_to_xml version".split()
-)
+# fmt: off
+_MOMENT_WORDS = frozenset({
+    "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp",
+    "current_user", "current_role", "session_user", "current_catalog", "current_schema",
+})
+_MOMENT_CALLS = frozenset({
+    "now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday",
+    "random", "random_normal", "setseed", "gen_random_uuid", "gen_random_bytes", "uuidv4",
+    "uuidv7", "uuid_generate_v1", "uuid_generate_v1mc", "uuid_generate_v4", "nextval",
+    "currval", "lastval", "setval", "txid_current", "txid_current_snapshot",
+    "pg_current_xact_id", "pg_current_snapshot", "pg_backend_pid", "pg_current_wal_lsn",
+    "current_setting", "current_query", "current_database", "current_schemas",
+    "inet_client_addr", "inet_server_addr", "pg_postmaster_start_time", "pg_conf_load_time",
+    "pg_relation_size", "pg_total_relation_size", "pg_table_size", "pg_database_size",
+    "pg_sleep", "pg_read_file", "pg_stat_file", "pg_ls_dir", "dblink", "query_to_xml",
+    "table_to_xml", "version",
+})
+# fmt: on
 _MOMENT_TEXTS = frozenset({"now", "today", "tomorrow", "yesterday"})
-_MOMENT_JINJA = frozenset(
-    "run_started_at invocation_id run_query statement load_result dbt_metadata_envs thread_id "
-    "invocation_args_dict selected_resources".split()
-)
+# fmt: off
+_MOMENT_JINJA = frozenset({
+    "run_started_at", "invocation_id", "run_query", "statement", "load_result",
+    "dbt_metadata_envs", "thread_id", "invocation_args_dict", "selected_resources",
+})
+# fmt: on
 _MOMENT_ATTRIBUTES = frozenset({"now", "utcnow", "today", "execute", "get_columns_in_relation"})
 _MOMENT_MACROS = {
     f"macro.dbt.{name}": name
     for name in ("run_query", "statement", "noop_statement", "get_query_results_as_dict")
 }
 _BUILT = frozenset({"versioned", "table", "view", "seed"})
-_STORED_CONFIG = frozenset(
-    "indexes contract column_types delimiter quote_columns partition_by lookback".split()
-)
-IGNORED_CONFIG = frozenset(
-    "enabled alias schema database tags meta group materialized persist_docs grants packages docs access "
-    "freshness event_time full_refresh on_configuration_change on_schema_change incremental_strategy "
-    "unique_key concurrent_batches batch_size begin quoting static_analysis description".split()
-)
+# fmt: off
+_STORED_CONFIG = frozenset({
+    "indexes", "contract", "column_types", "delimiter", "quote_columns", "partition_by",
+    "lookback",
+})
+IGNORED_CONFIG = frozenset({
+    "enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized",
+    "persist_docs", "grants", "packages", "docs", "access", "freshness", "event_time",
+    "full_refresh", "on_configuration_change", "on_schema_change", "incremental_strategy",
+    "unique_key", "concurrent_batches", "batch_size", "begin", "quoting", "static_analysis",
+    "description",
+})
+# fmt: on
+_HOOK = "a hook changes what no key sees; put its work into the model, `indexes` or the contract"
 _REFUSED_CONFIG = {
-    "pre-hook": "a hook can change what nobody sees: put its work into the model, `indexes` or the contract",
-    "post-hook": "a hook can change what nobody sees: put its work into the model, `indexes` or the contract",
+    "pre-hook": _HOOK,
+    "post-hook": _HOOK,
     "sql_header": "put its work into the model itself",
     "unlogged": "an unlogged table is empty after a crash: remove the setting",
 }
@@ -70,7 +83,7 @@ def raise_refusals(found: Sequence[str]) -> None:
     if found:
         lines = "\n".join(f"  {line}" for line in found)
         raise ConfigurationError(
-            f"{len(found)} model problem(s):\n{lines}\nCorrect them in the dbt project and run again.",
+            f"{len(found)} model problem(s):\n{lines}\nCorrect the dbt project and run again.",
             code="model_refused",
         )
 
@@ -84,7 +97,7 @@ def declared_refusals(model: ModelNode, language: str = "sql") -> Iterator[str]:
         yield f"{title}: models in {language} are not supported; write it in SQL"
     elif model.materialized not in _BUILT:
         yield (
-            f"{title}: materialized as {model.materialized!r}, which keeps state that no key can see; "
+            f"{title}: materialized as {model.materialized!r}, which keeps state that no key sees; "
             "use 'versioned' (or table, view, ephemeral)"
         )
     else:
@@ -98,12 +111,13 @@ def _refusals(model: ModelNode) -> Iterator[str]:
 
 
 def _config_refusals(model: ModelNode) -> Iterator[str]:
+    title = model.title
     for name, value in sorted(model.config.items()):
         if name in _REFUSED_CONFIG:
             if value:
-                yield f"{model.title}: config {name!r}: {_REFUSED_CONFIG[name]}"
+                yield f"{title}: config {name!r}: {_REFUSED_CONFIG[name]}"
         elif name not in IGNORED_CONFIG | _STORED_CONFIG and value is not None:
-            yield f"{model.title}: unknown config {name!r}; correct its spelling, or move it below `meta`"
+            yield f"{title}: unknown config {name!r}; correct it, or move it below `meta`"
 
 
 def _jinja_refusals(model: ModelNode) -> Iterator[str]:
@@ -117,7 +131,7 @@ def _jinja_refusals(model: ModelNode) -> Iterator[str]:
 
 
 def _moment_names(text: str) -> set[str]:
-    from jinja2 import Environment  # noqa: PLC0415
+    from jinja2 import Environment
 
     found = set()
     dotted = False
@@ -135,7 +149,7 @@ def _sql_refusals(model: ModelNode) -> Iterator[str]:
     try:
         words = words_of(model.compiled_code)
     except ValueError:
-        yield f"{model.title}: its compiled SQL cannot be read; look for a string or comment that does not end"
+        yield f"{model.title}: its SQL cannot be read; look for a string that does not end"
         return
     for name in sorted(set(_moments(words)) - set(model.depends_on_moment)):
         yield _moment(model, name, model.path)
@@ -175,8 +189,8 @@ def _arguments(words: Iterable[Word]) -> int:
 
 
 def _foreign_tables(code: str, words: Sequence[Word]) -> Iterator[str]:
-    import sqlglot  # noqa: PLC0415
-    from sqlglot import exp  # noqa: PLC0415
+    import sqlglot
+    from sqlglot import exp
 
     try:
         trees = [tree for tree in sqlglot.parse(code, dialect="postgres") if tree]
@@ -208,12 +222,12 @@ def _foreign_after_from(words: Sequence[Word]) -> Iterator[str]:
 def _published_refusals(graph: ProjectGraph, name: str) -> Iterator[str]:
     model = graph.by_name.get(name)
     if model is None:
-        yield f"{name}: is to be published, but the pipeline's dbt selection does not contain it; add it"
+        yield f"{name}: is to be published, but is not in the pipeline's dbt selection; add it"
         return
     if model.kind == "view" and (resources := _reached(graph.model, name)):
         yield (
-            f"{model.title}: is published and a bare view over live ({', '.join(sorted(resources))}), so it "
-            "would change under its readers; materialize it as 'versioned'"
+            f"{model.title}: is published, but is a bare view over {', '.join(sorted(resources))} "
+            "in schema live and would change under its readers; materialize it as 'versioned'"
         )
 
 
@@ -228,6 +242,6 @@ def _reached(lookup: Callable[[str], ModelNode], name: str) -> set[str]:
 
 def _moment(model: ModelNode, name: str, where: str) -> str:
     return (
-        f"{model.title}: its result depends on the moment or the session ({name!r}, in {where}); remove it, or "
-        f"declare it in config: meta: {{depends_on_moment: [{name}]}}"
+        f"{model.title}: its result depends on the moment or the session ({name!r} in {where}); "
+        f"remove that, or declare it in the config: meta: {{depends_on_moment: [{name}]}}"
     )

@@ -7,21 +7,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from orchestration.errors import FailureKind, InternalError
 from orchestration.warehouse.dbt.failures import failure_of
 from orchestration.warehouse.dbt.graph import ProjectGraph
 from orchestration.warehouse.dbt.patching import with_relations
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
-from orchestration.errors import FailureKind, InternalError
 
 TestStatus = Literal["pass", "warn", "fail", "error"]
 
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """One data test on one version; `failures` counts failing rows, None when it could not be evaluated.
+    """One data test on one version; `failures` counts failing rows, None after an error.
 
-    `model` is the model it is attached to (None for one on a source, which `resource` names, and for
-    a test of its own that reads several). `transient` says that evaluating it again may help.
+    `model` is the model it is attached to: None for one on a source, which `resource` names, and
+    for a test of its own that reads several. `transient`: evaluating it again may help.
     """
 
     name: str
@@ -115,7 +115,8 @@ def _outcome(node: Any, result: Any, done: Invocation, graph: ProjectGraph) -> T
             failure = failure_of(trouble, f"{node.name} ({node.original_file_path})")
             message, transient = failure.message, failure.transient
         else:
-            message = f"{node.name} ({node.original_file_path}): {' '.join(str(result.message).split())[:1000]}"
+            text = " ".join(str(result.message).split())[:1000]
+            message = f"{node.name} ({node.original_file_path}): {text}"
     elif outcome != "pass":
         message = f"{result.failures} failing row(s); see {node.original_file_path}"
     attached = graph.manifest.nodes.get(getattr(node, "attached_node", None) or "")

@@ -97,7 +97,7 @@ def describe_trouble(
 
 
 def failure_of(trouble: DatabaseTrouble, subject: str) -> SluiceError:
-    """The error to raise for `trouble`; `subject` says what was being built, e.g. a model and its file."""
+    """The error to raise for `trouble`; `subject` says what was being built."""
     kind, transient, advice = _entry(trouble.sqlstate)
     message = f"{subject}: {trouble.message} (SQLSTATE {trouble.sqlstate}); {advice}"
     code = f"sqlstate_{trouble.sqlstate.lower()}"

@@ -1,4 +1,4 @@
-"""Content keys: the same key means the same stored rows, so that what has a key is never built twice.
+"""Content keys: the same key means the same stored rows, so nothing is ever built twice.
 
 Pure: a graph and the checksums of what it reads go in, keys come out. A key never depends on
 descriptions, tags, paths, the run, the machine or the time.
@@ -37,8 +37,8 @@ def compute_keys(graph: ProjectGraph, checksums: Mapping[str, str]) -> dict[str,
     check_models(graph)
     if missing := sorted(set(graph.resources) - set(checksums)):
         raise ConfigurationError(
-            f"nothing was loaded for {', '.join(missing)}, which the models read; add these resources to the "
-            "pipeline, or take the models that read them out of its dbt selection",
+            f"the models read {', '.join(missing)}, which the pipeline does not load; add that to "
+            "its resources, or take the models out of its dbt selection",
             code="resource_missing",
         )
     tools = {name: version(name) for name in _TOOLS}
@@ -58,7 +58,7 @@ def compute_keys(graph: ProjectGraph, checksums: Mapping[str, str]) -> dict[str,
 
 
 def definition_key(model: ModelNode, tools: Mapping[str, str]) -> str:
-    """64 hex characters for everything but data: SQL, stored config, contract, macros, seed, tools."""
+    """64 hex digits for everything but data: SQL, stored config, contract, macros, seed, tools."""
     return digest(
         {
             "format": KEY_FORMAT,

@@ -1,4 +1,4 @@
-"""Manifests with other relation names: dbt resolves ref() and source() through them, the SQL stays as it is."""
+"""Manifests with other relation names, so that ref() and source() lead where a version needs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,7 +48,7 @@ def with_relations(
 def placeholder_names(
     manifest: Any, relations: Mapping[str, str], outside: Mapping[str, OutsideModel]
 ) -> dict[str, str]:
-    """The relation as dbt writes it while building → its placeholder, for every model and source."""
+    """The relation as dbt writes it when it builds → its placeholder, for models and sources."""
     names = dict(relations) | {name: model.relation_name for name, model in outside.items()}
     found = {}
     for node in manifest.nodes.values():

@@ -19,17 +19,17 @@ _NUMBERS = ("connect_timeout", "keepalives_idle")
 
 
 def write_session_profile(folder: Path, url: str, threads: int) -> None:
-    """`folder`/profiles.yml for one attempt; its target never changes, so that keys do not either."""
+    """`folder`/profiles.yml for one attempt; its target never changes, so neither do keys."""
     _write(folder / "profiles.yml", _profile(url, PARSE_SCHEMA, threads, application="sluice dbt"))
 
 
 def write_analyst_profile(path: Path, url: str, schema: str, threads: int = 4) -> None:
-    """A profiles.yml with which plain dbt works as the user of `url`, in `schema`, without exports."""
+    """A profiles.yml with which plain dbt works in `schema`, as the user of `url`, no exports."""
     _write(path, _profile(url, schema, threads, application="dbt"))
 
 
 def session_options(url: str) -> str:
-    """The libpq `options` of the URL; dbt has no place for them, the environment has (PGOPTIONS)."""
+    """The libpq `options` of the URL; a profile has no place for them, PGOPTIONS has."""
     return str(conninfo_to_dict(url).get("options") or "")
 
 

@@ -1,6 +1,7 @@
-"""Reading the dbt project: parsed once for each attempt, compiled with constant names, nothing executed.
+"""Reading the dbt project: parsed once for each attempt, compiled with constant names, never run.
 
-No connection to the warehouse is made here; a broken project is a configuration error that names the file.
+No connection to the warehouse is made here; a broken project is a configuration error that names
+the file.
 """
 
 import json
@@ -40,18 +41,14 @@ def load_graph(
     others = dict(outside or {})
     manifest = parse_project(session) if manifest is None else manifest
     needed = closure(manifest, _selected(session, manifest, selection), others)
-    everything = [
-        read_model(manifest, unique_id, others, session.project_dir) for unique_id in needed
-    ]
-    models = [model for model in everything if model.materialized != "ephemeral"]
+    nodes = [read_model(manifest, unique_id, others, session.project_dir) for unique_id in needed]
+    models = [model for model in nodes if model.materialized != "ephemeral"]
     refused = []
     for model in models:
         language = getattr(manifest.nodes[model.unique_id], "language", "sql")
         refused += list(declared_refusals(model, str(language)))
         if getattr(manifest.nodes[model.unique_id], "version", None) is not None:
-            refused.append(
-                f"{model.title}: model versions are not supported; give it a name of its own"
-            )
+            refused.append(f"{model.title}: model versions are not supported; rename the model")
     raise_refusals(refused)
     compiled = _compile(session, manifest, models)
     return ProjectGraph(
@@ -65,14 +62,8 @@ def _selected(session: DbtSession, manifest: Any, selection: Sequence[str]) -> l
     listed = invoke(
         session,
         [
-            "ls",
-            "--select",
-            *selection,
-            *_NODE_TYPES,
-            "--output",
-            "json",
-            "--output-keys",
-            "unique_id",
+            *("ls", "--select", *selection, *_NODE_TYPES),
+            *("--output", "json", "--output-keys", "unique_id"),
         ],
         manifest.deepcopy(),
     )
@@ -80,7 +71,7 @@ def _selected(session: DbtSession, manifest: Any, selection: Sequence[str]) -> l
     found = [json.loads(line)["unique_id"] for line in listed.result or ()]
     if not found:
         raise ConfigurationError(
-            f"the dbt selection {' '.join(selection)!r} selects no model; correct it in the pipeline file",
+            f"the dbt selection {' '.join(selection)!r} selects no model; correct the pipeline",
             code="empty_selection",
         )
     return found

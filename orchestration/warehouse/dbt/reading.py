@@ -1,4 +1,4 @@
-"""From dbt's manifest to a graph: which models a selection needs, and all that decides what they store."""
+"""From dbt's manifest to values: which models a selection needs, and what decides their content."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +13,7 @@ _TOOL_PACKAGES = frozenset({"dbt", "dbt_postgres"})
 _NAMING_MACROS = frozenset(
     {"generate_schema_name", "generate_alias_name", "generate_database_name"}
 )
+_DISPATCHED = ("default__", "postgres__")
 _LIVE_SCHEMA = "live"
 
 
@@ -25,21 +26,17 @@ def closure(
     """
     order: dict[str, None] = {}
 
-    def visit(unique_id: str, path: tuple[str, ...]) -> None:
+    def visit(unique_id: str) -> None:
         if unique_id in order or unique_id not in manifest.nodes:
             return
-        for parent in (
-            sorted(manifest.nodes[unique_id].depends_on.nodes)
-            if _has_parents(manifest, unique_id)
-            else []
-        ):
-            if parent not in path and not _is_outside(manifest, parent, outside):
-                visit(parent, (*path, parent))
+        for parent in _parents(manifest, unique_id):
+            if not _is_outside(manifest, parent, outside):
+                visit(parent)
         order[unique_id] = None
 
     for unique_id in sorted(selected):
         if not _is_outside(manifest, unique_id, outside):
-            visit(unique_id, (unique_id,))
+            visit(unique_id)
     return list(order)
 
 
@@ -117,8 +114,8 @@ class _Reads:
 def _resource(source: Any, node: Any) -> str:
     if source.schema != _LIVE_SCHEMA:
         raise ConfigurationError(
-            f"{node.name} ({node.original_file_path}) reads source {source.source_name}.{source.name} from schema "
-            f"{source.schema!r}; declare the source with `schema: {_LIVE_SCHEMA}`",
+            f"{node.name} ({node.original_file_path}) reads {source.source_name}.{source.name} "
+            f"from schema {source.schema!r}; declare the source with `schema: {_LIVE_SCHEMA}`",
             code="source_schema",
         )
     return f"{source.source_name}.{source.name}"
@@ -163,35 +160,31 @@ def _build_macros(manifest: Any, node: Any, materialized: str) -> Iterator[str]:
 
 
 def _overrides(manifest: Any) -> list[str]:
-    tools = {
-        macro.name for macro in manifest.macros.values() if macro.package_name in _TOOL_PACKAGES
-    }
-    bare = {
-        name.partition("__")[2] for name in tools if name.startswith(("default__", "postgres__"))
-    }
+    macros = manifest.macros.values()
+    tools = {_bare_name(macro.name) for macro in macros if macro.package_name in _TOOL_PACKAGES}
     return sorted(
         unique_id
         for unique_id, macro in manifest.macros.items()
         if macro.package_name not in _TOOL_PACKAGES
-        and _bare_name(macro.name) in tools | bare
-        and _bare_name(macro.name) not in _NAMING_MACROS
+        and _bare_name(macro.name) in tools - _NAMING_MACROS
         and not macro.name.startswith("test_")
     )
 
 
 def _bare_name(name: str) -> str:
-    for prefix in ("default__", "postgres__"):
+    for prefix in _DISPATCHED:
         name = name.removeprefix(prefix)
     return name
 
 
-def _has_parents(manifest: Any, unique_id: str) -> bool:
-    return manifest.nodes[unique_id].resource_type != "seed"
+def _parents(manifest: Any, unique_id: str) -> list[str]:
+    node = manifest.nodes[unique_id]
+    return [] if node.resource_type == "seed" else sorted(node.depends_on.nodes)
 
 
 def _is_outside(manifest: Any, unique_id: str, outside: Mapping[str, OutsideModel]) -> bool:
     node = manifest.nodes.get(unique_id)
-    return node is not None and node.name in outside
+    return node is not None and str(node.name) in outside
 
 
 def _file_digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Running dbt inside this process: one invocation at a time, silent, blind to the user's environment.
+"""Running dbt inside this process: one invocation at a time, silent, in an environment of its own.
 
 Nothing that dbt prints or writes carries row values: its database errors are rewritten where they
 arise, before any log, artifact or exception can hold them. What `dbtRunner` swallows is raised.
@@ -35,8 +35,8 @@ _QUIET = [
 class DbtSession:
     """One attempt's way into dbt.
 
-    `url` is a libpq URL of the role that works; its `options` (time zone, `sluice.manifest`, …) reach
-    every connection that dbt opens. `work_dir` belongs to the attempt alone.
+    `url` is a libpq URL of the role that works; its `options` (time zone, `sluice.manifest`, …)
+    reach every connection that dbt opens. `work_dir` belongs to the attempt alone.
     """
 
     project_dir: Path
@@ -67,7 +67,7 @@ def invoke(session: DbtSession, arguments: Sequence[str], manifest: Any = None) 
 
     Raises whatever interrupted it (KeyboardInterrupt, SystemExit); never for a failed node.
     """
-    from dbt.cli.main import dbtRunner  # noqa: PLC0415  (dbt takes seconds to import)
+    from dbt.cli.main import dbtRunner
 
     write_session_profile(session.work_dir, session.url, session.threads)
     command = [
@@ -82,6 +82,7 @@ def invoke(session: DbtSession, arguments: Sequence[str], manifest: Any = None) 
         _ONE_AT_A_TIME,
         _environment(session_options(session.url)),
         _value_free_errors() as troubles,
+        _closed_pools(),
     ):
         outcome = dbtRunner(manifest=manifest).invoke(command)
     if outcome.exception is not None and not isinstance(outcome.exception, Exception):
@@ -119,13 +120,12 @@ def _environment(options: str) -> Iterator[None]:
 
 @contextmanager
 def _value_free_errors() -> Iterator[dict[str, DatabaseTrouble]]:
-    """Rewrites dbt's database errors while it runs, and keeps them by connection name (a node's id)."""
-    import psycopg2  # noqa: PLC0415
-    from dbt.adapters.exceptions import FailedToConnectError  # noqa: PLC0415
-    from dbt.adapters.postgres.connections import (  # noqa: PLC0415
+    """Rewrites dbt's database errors while it runs; keeps them by connection name (a node's id)."""
+    from dbt.adapters.exceptions import FailedToConnectError
+    from dbt.adapters.postgres.connections import (
         PostgresConnectionManager as Manager,
     )
-    from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError  # noqa: PLC0415
+    from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
     troubles: dict[str, DatabaseTrouble] = {}
     original_handler, original_open = Manager.exception_handler, Manager.open
@@ -137,7 +137,8 @@ def _value_free_errors() -> Iterator[dict[str, DatabaseTrouble]]:
                 yield
         except (DbtDatabaseError, DbtRuntimeError) as error:
             cause = error.__cause__
-            if not isinstance(cause, psycopg2.Error):
+            # Every error of psycopg2 carries its diagnostics, also when the server said nothing.
+            if not hasattr(cause, "diag"):
                 raise
             trouble = _describe(cause)
             connection = self.get_if_exists()
@@ -157,6 +158,27 @@ def _value_free_errors() -> Iterator[dict[str, DatabaseTrouble]]:
         yield troubles
     finally:
         Manager.exception_handler, Manager.open = original_handler, original_open
+
+
+@contextmanager
+def _closed_pools() -> Iterator[None]:
+    """Ends the thread pools that dbt forgets when a node stops it early."""
+    from dbt.task import runnable
+
+    original = runnable.DbtThreadPool
+    pools: list[Any] = []
+
+    def make_pool(*arguments: Any, **options: Any) -> Any:
+        pools.append(original(*arguments, **options))
+        return pools[-1]
+
+    runnable.DbtThreadPool = make_pool
+    try:
+        yield
+    finally:
+        runnable.DbtThreadPool = original
+        for pool in pools:
+            pool.terminate()
 
 
 def _describe(error: Any) -> DatabaseTrouble:

@@ -58,6 +58,15 @@ def cursor(connection: psycopg.Connection, one: str, other: str) -> set[int]:
         return seen | set(itertools.chain(*opened.fetchall()))
 
 
+def old_snapshot(connection: psycopg.Connection, one: str, other: str) -> set[int]:
+    """Holds a snapshot, and no lock, over several publications before it reads."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read")
+        connection.execute("select 1")
+        time.sleep(random.uniform(0, 0.5))
+        return plain(connection, one, other)
+
+
 class Readers:
     """Threads that read pairs of views until they are told to stop."""
 
@@ -103,7 +112,7 @@ def test_no_reader_sees_a_mix_or_an_error_while_versions_are_published(
 ) -> None:
     flights.publish(flights.build(models(0)))
     readers = Readers(warehouse)
-    with readers.reading(plain, plain, generic_plan, repeatable_read, cursor):
+    with readers.reading(plain, generic_plan, repeatable_read, cursor, old_snapshot):
         for number in range(1, 13):
             assert flights.publish(flights.build(models(number))).outcome == "published"
         flights.rollback()
@@ -128,7 +137,7 @@ def test_without_the_grace_period_readers_get_a_clean_error_and_never_wrong_rows
             reader.execute(pair("model_1", "model_2"))
         assert "another version was published" in str(caught.value)
     readers = Readers(warehouse)
-    with readers.reading(plain, generic_plan, repeatable_read, repeatable_read):
+    with readers.reading(plain, generic_plan, cursor, old_snapshot, old_snapshot):
         for number in range(3, 13):
             flights.publish(flights.build(models(number)), hasty)
     assert readers.mixed == []

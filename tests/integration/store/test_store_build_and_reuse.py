@@ -9,6 +9,8 @@ from orchestration.errors import InternalError
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.dbt.build import run_build
 from orchestration.warehouse.dbt.data_tests import run_tests
+from orchestration.warehouse.dbt.graph import OutsideModel
+from orchestration.warehouse.dbt.project import load_graph
 from orchestration.warehouse.store import sweep_abandoned, verify_adopted
 from orchestration.warehouse.versions import (
     VersionModel,
@@ -74,7 +76,9 @@ def test_words_and_layout_rebuild_nothing(shop: Any) -> None:
         "-- per day\nSELECT\n    placed_on, /* how many */  {# and #}",
     )
     shop.edit("macros/euros.sql", "{% macro", "{# in euros #}\n{% macro")
-    shop.edit("dbt_project.yml", "{+materialized: versioned}", "{+materialized: versioned, +tags: [x]}")
+    shop.edit(
+        "dbt_project.yml", "{+materialized: versioned}", "{+materialized: versioned, +tags: [x]}"
+    )
     (shop.project_dir / "models/marts/daily").mkdir()
     (shop.project_dir / "models/marts/agg_daily.sql").rename(
         shop.project_dir / "models/marts/daily/agg_daily.sql"
@@ -100,7 +104,11 @@ def test_a_changed_contract_index_or_constraint_is_built(shop: Any) -> None:
     shop.edit("models/marts/fct_orders.sql", "'unique': true", "'unique': false")
     _, _, plan = shop.build()
     assert "fct_orders" in built(plan)
-    shop.edit("models/marts/models.yml", "name: placed_on, data_type: date", "name: placed_on, data_type: date, constraints: [{type: not_null}]")
+    shop.edit(
+        "models/marts/models.yml",
+        "name: placed_on, data_type: date",
+        "name: placed_on, data_type: date, constraints: [{type: not_null}]",
+    )
     _, _, plan = shop.build()
     assert "fct_orders" in built(plan)
 
@@ -188,7 +196,9 @@ def test_data_tests_are_outcomes_of_the_versions_relations(shop: Any) -> None:
     assert outcomes["unique_fct_orders_order_id"].column == "order_id"
     shop.edit("models/marts/models.yml", "values: [1, 2]", "values: [2]")
     shop.edit("tests/orders_cost_something.sql", "euros < 0", "customer = 'ann'")
-    shop.write("tests/broken.sql", "select * from {{ ref('fct_orders') }} where 1 / (euros - euros) > 0\n")
+    shop.write(
+        "tests/broken.sql", "select * from {{ ref('fct_orders') }} where 1 / (euros - euros) > 0\n"
+    )
     graph = shop.graph()
     outcomes = {
         outcome.name: outcome
@@ -207,9 +217,6 @@ def test_data_tests_are_outcomes_of_the_versions_relations(shop: Any) -> None:
 
 
 def test_a_model_of_another_pipeline_is_read_as_published(shop: Any) -> None:
-    from orchestration.warehouse.dbt.graph import OutsideModel
-    from orchestration.warehouse.dbt.project import load_graph
-
     _, keys, plan = shop.build("fct_orders")
     outside = {
         "fct_orders": OutsideModel(plan.relations["fct_orders"], keys["fct_orders"].content_key)

@@ -1,18 +1,18 @@
+import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
-import httpx
 import pytest
 
-from ingestion.answers import read_page, retry_after_seconds, status_error
+from ingestion.answers import Page, read_page, retry_after_seconds, status_error
 from ingestion.errors import ContractVersionError, SourceError
 from ingestion.partitions import Partition
 from ingestion.sources import get_resource
 
 WEATHER = get_resource("flights.weather")
 PARTITION = Partition("flights.weather", "2013-02-12")
-URL = httpx.URL("https://host:8/v1/weather?date=2013-02-12&page=2")
+REF = "/v1/weather?date=2013-02-12&page=2"
 ANSWER: dict[str, Any] = {
     "schema_version": "1",
     "resource": "weather",
@@ -24,10 +24,14 @@ ANSWER: dict[str, Any] = {
 }
 
 
-def test_a_page_knows_where_it_came_from_without_host_or_token() -> None:
-    page = read_page(ANSWER, b"\\u0000", URL, WEATHER, PARTITION)
-    assert page.source_ref == "/v1/weather?date=2013-02-12&page=2"
-    assert page.may_hold_nul
+def read(answer: Any) -> Page:
+    return read_page(json.dumps(answer).encode(), REF, WEATHER, PARTITION)
+
+
+def test_a_page_knows_where_it_came_from_and_whether_it_may_hold_a_nul() -> None:
+    assert read(ANSWER).source_ref == REF
+    assert not read(ANSWER).may_hold_nul
+    assert read(ANSWER | {"records": ["a\0b"]}).may_hold_nul
 
 
 @pytest.mark.parametrize(
@@ -48,13 +52,13 @@ def test_a_page_knows_where_it_came_from_without_host_or_token() -> None:
 )
 def test_what_is_no_page_of_the_partition_is_refused(answer: Any) -> None:
     with pytest.raises(SourceError) as caught:
-        read_page(answer, b"", URL, WEATHER, PARTITION)
+        read(answer)
     assert (caught.value.code, caught.value.transient) == ("source_invalid_answer", False)
 
 
 def test_an_unsupported_schema_version_is_permanent_and_says_what_is_supported() -> None:
     with pytest.raises(ContractVersionError, match=r"schema version 99, .* supports 1") as caught:
-        read_page(ANSWER | {"schema_version": "99"}, b"", URL, WEATHER, PARTITION)
+        read(ANSWER | {"schema_version": "99"})
     assert (caught.value.code, caught.value.transient) == ("source_schema_unsupported", False)
 
 

@@ -1,0 +1,54 @@
+"""One embedded server a session, one template database, a clone of it for each test that asks."""
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from orchestration.warehouse.connections import Warehouse
+from orchestration.warehouse.embedded import EmbeddedServer
+from orchestration.warehouse.setup import set_up
+
+TEMPLATE = "sluice_template"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    """A server of its own for these tests, in a folder that its user can enter."""
+    home = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
+    home.chmod(0o755)
+    server = EmbeddedServer(home, durable=False)
+    server.start()
+    yield server
+    server.destroy()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(server: EmbeddedServer) -> str:
+    """A database that is set up and empty; nobody stays connected to it."""
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("create database {} owner sluice_owner").format(sql.Identifier(TEMPLATE))
+        )
+    set_up(Warehouse(server.url(database=TEMPLATE)))
+    return TEMPLATE
+
+
+@pytest.fixture
+def warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
+    """A warehouse of this test alone, migrated and with all roles."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("create database {} template {} owner sluice_owner strategy file_copy").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
+        yield Warehouse(server.url(database=name))
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

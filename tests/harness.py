@@ -1,0 +1,106 @@
+"""Runs the real command line in processes of its own, against one warehouse and one demo service."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ingestion.demo_api.server import DemoServer
+from orchestration.warehouse.connections import Role, Warehouse
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+_PROGRAM = "import sys; sys.argv[0] = 'sluice'; from orchestration.cli import main; main()"
+_LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".sluice", "*cache*", "tests", "docs", "benchmarks", "target", "logs"
+)
+
+
+@dataclass
+class Sluice:
+    """`sluice` as a user runs it. `project` is the checkout, or a copy that the test may edit."""
+
+    warehouse: Warehouse
+    home: Path
+    demo: DemoServer
+    project: Path = CHECKOUT
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SLUICE_", "PG", "DBT_"))
+        }
+        return inherited | {
+            "PYTHONPATH": str(self.project),
+            "SLUICE_PROJECT_DIR": str(self.project),
+            "SLUICE_WAREHOUSE_URL": self.warehouse.owner_url,
+            "SLUICE_HOME": str(self.home),
+            "SLUICE_FLIGHTS_API_URL": self.demo.url,
+            "SLUICE_FLIGHTS_API_TOKEN": self.demo.token,
+            "SLUICE_PSEUDONYM_KEY": "a key for tests",
+            "SLUICE_RETRY_BASE_SECONDS": "0.05",
+            **self.extra,
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", _PROGRAM, *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A process that the test may kill; its log lines come on standard error."""
+        return subprocess.Popen(
+            self.command(*arguments), env=self.environment, cwd=self.home, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+
+    def call(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), env=self.environment, cwd=self.home, text=True,
+            capture_output=True, timeout=timeout, check=False,
+        )
+
+    def json(self, *arguments: str, code: int = 0, timeout: float = 240) -> Any:
+        """The answer of a command with --json; fails the test unless it exits with `code`."""
+        done = self.call(*arguments, "--json", timeout=timeout)
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+        return json.loads(done.stdout)
+
+    def run(self, partitions: str, *options: str, pipeline: str = "flights", code: int = 0) -> Any:
+        """`sluice run`; returns the object that it prints last."""
+        return self.json("run", "--pipeline", pipeline, "--partitions", partitions, *options, code=code)
+
+    def query(self, statement: str, role: Role | None = None) -> list[tuple[Any, ...]]:
+        with self.warehouse.connect(role) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def published(self, model: str = "fct_flights") -> list[tuple[Any, ...]]:
+        """All rows of a published view, in one order."""
+        return sorted(self.query(f"select t::text from analytics.{model} t"))
+
+    def everything_published(self) -> dict[str, list[tuple[Any, ...]]]:
+        models = self.query(
+            "select relname from pg_class where relnamespace = 'analytics'::regnamespace "
+            "and relkind = 'v' order by 1"
+        )
+        return {str(model): self.published(str(model)) for (model,) in models}
+
+    def copy_project(self, target: Path) -> "Sluice":
+        """The same, with a copy of the project that may be edited."""
+        shutil.copytree(CHECKOUT, target, ignore=_LEFT_OUT)
+        return Sluice(self.warehouse, self.home, self.demo, target, self.extra)
+
+
+def connected(url: str) -> bool:
+    """Whether a server answers at this URL."""
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.Error:
+        return False
+    return True

@@ -1,0 +1,21 @@
+"""A small request from nothing to publication, and what happens when it is made again."""
+
+from harness import Sluice
+
+DAYS = "2013-01-01..2013-01-02"
+
+
+def test_a_request_is_published_and_the_same_request_changes_nothing(sluice: Sluice) -> None:
+    first = sluice.run(DAYS)
+    assert first["outcome"] == "published"
+    assert first["failure"] is None
+    assert first["partitions"] == {"requested": 7, "extracted": 7, "reused": 0, "quarantined": 0}
+    assert [stage["stage"] for stage in first["stages"]] == [
+        "initialize", "extract", "validate", "transform", "gate", "publish", "notify",
+    ]
+    assert sluice.query("select count(*) from analytics.fct_flights") == [(842 + 943,)]
+
+    second = sluice.run(DAYS)
+    assert (second["run_id"], second["outcome"]) == (first["run_id"], "unchanged")
+    assert second["partitions"]["reused"] == 7
+    assert {stage["status"] for stage in second["stages"]} == {"reused"}
