@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+QUIET := --quiet --disable-pip-version-check
+LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --no-emit-index-url --no-strip-extras
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick check format lock browser clean
@@ -11,20 +14,21 @@ READY := $(VENV)/.ready
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(READY): requirements.txt requirements-dev.txt pyproject.toml
+$(READY): requirements-build.txt requirements-dev.txt pyproject.toml
 	@echo "Making a virtual environment in $(VENV) and installing the locked packages"
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Sluice needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}; run: make PYTHON=python3.12 demo")'
 	@test -x "$(BIN)/python" || $(PYTHON) -m venv "$(VENV)"
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@"$(BIN)/python" -m compileall -q -j 0 "$(VENV)/lib" >/dev/null 2>&1 || true
+	@"$(BIN)/python" -m pip install $(QUIET) --no-deps --require-hashes -r requirements-build.txt
+	@"$(BIN)/uv" pip install --quiet --compile-bytecode --require-hashes -r requirements-dev.txt \
+		|| "$(BIN)/python" -m pip install $(QUIET) --require-hashes -r requirements-dev.txt
+	@"$(BIN)/python" -m pip install $(QUIET) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
 demo: $(READY) ## Load two months of flights and publish them
 	@"$(BIN)/sluice" demo
 
 test: $(READY) ## Run the whole test suite
-	@"$(BIN)/python" -m pytest
+	@"$(BIN)/python" -m pytest -n 2
 
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .
@@ -40,11 +44,9 @@ format: $(READY) ## Format Python and SQL
 	@"$(BIN)/sqlfluff" fix --disable-progress-bar dbt_project/models dbt_project/tests
 
 lock: $(READY) ## Pin all dependencies again, with hashes
-	@"$(BIN)/python" -m pip install --quiet uv
-	@"$(BIN)/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url pyproject.toml -o requirements.txt
-	@"$(BIN)/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url -c requirements.txt --extra dev pyproject.toml -o requirements-dev.txt
+	@"$(BIN)/uv" $(LOCK) pyproject.toml -o requirements.txt
+	@"$(BIN)/uv" $(LOCK) --group build -o requirements-build.txt
+	@"$(BIN)/uv" $(LOCK) pyproject.toml --extra dev -c requirements.txt -o requirements-dev.txt
 
 clean: ## Stop the background services, delete the virtual environment and caches (data stays)
 	@if [ -x "$(BIN)/sluice" ]; then "$(BIN)/sluice" down; fi

@@ -100,6 +100,9 @@ class PartitionJudge:
         self._note_unexpected(record)
         if redaction:
             return _problem(*redaction)
+        return self._judge_values(record) or self._judge_place(record)
+
+    def _judge_values(self, record: Record) -> _Problem | None:
         for name, declared in self._fields.items():
             value = record.get(name)
             if isinstance(value, str) and "\0" in value:
@@ -108,6 +111,10 @@ class PartitionJudge:
             self._contract.record_validator.validate_python(record)
         except ValidationError as error:
             return self._explain(error)
+        return None
+
+    def _judge_place(self, record: Record) -> _Problem | None:
+        """Among the partition's records: of the right day, and the first with its key."""
         if self._day_of and self._day_of(record) != self._day:
             return ("outside_window", None, "the record belongs to another day than was asked for")
         key = self._key_of(record)

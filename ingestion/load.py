@@ -19,7 +19,7 @@ from ingestion.load_errors import as_load_error, driver_missing
 from ingestion.partitions import Partition
 from ingestion.resources import Resource
 from ingestion.sources import get_resource
-from ingestion.spool import Fetched, parquet_path
+from ingestion.spool import Fetched, read_rows
 from ingestion.staging import SCHEMA, prepare_staging
 
 __all__ = ["LoadItem", "check_driver", "load_spooled_partitions", "prepare_staging"]
@@ -146,14 +146,11 @@ def _tables(resource: Resource, items: list[LoadItem]) -> Iterator[Any]:
 
 def _read_item(resource: Resource, item: LoadItem) -> Any:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from ingestion.tables import staging_schema
 
     try:
-        table = pq.ParquetFile(parquet_path(item.spool_dir, item.fetched.ref)).read(
-            use_threads=False
-        )
+        table = read_rows(item.spool_dir, item.fetched.ref)
     except FileNotFoundError:
         raise LoadError(
             f"the fetched rows of {item.partition} are no longer on this disk; fetch them again",

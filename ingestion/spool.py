@@ -59,9 +59,9 @@ class Fetched:
         )
 
 
-def parquet_path(spool_dir: Path, ref: str) -> Path:
+def rows_path(spool_dir: Path, ref: str) -> Path:
     """The accepted rows: the contract's columns and `_source_ref`."""
-    return spool_dir / f"{ref}.parquet"
+    return spool_dir / f"{ref}.arrow"
 
 
 def rejected_path(spool_dir: Path, ref: str) -> Path:
@@ -86,13 +86,12 @@ def write_spooled(
         "fetched_at": facts["fetched_at"].isoformat(),
         "unexpected_fields": list(facts["unexpected_fields"]),
     }
-    rows = _encode_parquet(table)
+    rows = _encode_rows(table)
     records = [record.to_json() for record in rejected]
     rest = json.dumps({"partition": values, "rejected": records}, allow_nan=False).encode()
-    rows_path, rest_path = parquet_path(spool_dir, ref), rejected_path(spool_dir, ref)
     try:
-        _write_whole(rows_path, rows)
-        _write_whole(rest_path, rest)
+        _write_whole(rows_path(spool_dir, ref), rows)
+        _write_whole(rejected_path(spool_dir, ref), rest)
     except OSError:
         discard_spooled(spool_dir, ref)
         raise
@@ -102,7 +101,7 @@ def write_spooled(
 def load_spooled(spool_dir: Path, ref: str, checksum: str) -> Fetched | None:
     """The spooled partition, or None when a file is missing or is not what was written."""
     try:
-        rows = parquet_path(spool_dir, ref).read_bytes()
+        rows = rows_path(spool_dir, ref).read_bytes()
         rest = rejected_path(spool_dir, ref).read_bytes()
     except OSError:
         return None
@@ -119,19 +118,26 @@ def read_rejected(spool_dir: Path, ref: str) -> list[RejectedRecord]:
 
 def discard_spooled(spool_dir: Path, ref: str) -> None:
     """Removes both files; they may be gone already."""
-    parquet_path(spool_dir, ref).unlink(missing_ok=True)
+    rows_path(spool_dir, ref).unlink(missing_ok=True)
     rejected_path(spool_dir, ref).unlink(missing_ok=True)
 
 
-def _encode_parquet(table: Any) -> bytes:
+def read_rows(spool_dir: Path, ref: str) -> Any:
+    """The accepted rows as an Arrow table. Raises `FileNotFoundError`."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    with pa.memory_map(str(rows_path(spool_dir, ref))) as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+def _encode_rows(table: Any) -> bytes:
+    import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    # Read back once and soon, so little work beats little space.
-    pq.write_table(
-        table, sink, compression="lz4", use_dictionary=["_source_ref"], write_statistics=False
-    )
+    # Read back once and soon: Arrow's own form costs a tenth of what parquet does for a small table.
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
     encoded: bytes = sink.getvalue().to_pybytes()
     return encoded
 

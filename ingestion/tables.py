@@ -4,7 +4,7 @@ A record whose value passes the contract but does not fit its column comes back 
 that the caller can reject it: nothing is lost, and nothing is rounded to fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from operator import itemgetter
@@ -108,14 +108,21 @@ class TableBuilder:
 
     def _build(self, records: list[Record], refs: list[str]) -> Any:
         fields = self.contract.redacted_fields
-        # One getter a record and one transposition are four times faster than a loop for each column.
-        rows = map(itemgetter(*fields, *fields), records)
         columns = [
             _column(declared, values)
-            for declared, values in zip(fields.values(), zip(*rows, strict=True), strict=False)
+            for declared, values in zip(
+                fields.values(), _transpose([*fields], records), strict=True
+            )
         ]
         columns.append(pa.array(refs, pa.string()))
         return pa.RecordBatch.from_arrays(columns, schema=spool_schema(self.contract))
+
+
+def _transpose(names: list[str], records: list[Record]) -> Iterable[Sequence[Any]]:
+    # One getter a record and one zip: four times faster than a loop over the records for each column.
+    if len(names) == 1:
+        return [[record[names[0]] for record in records]]
+    return zip(*map(itemgetter(*names), records), strict=True)
 
 
 def _column(declared: Field, values: Sequence[Any]) -> Any:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-import pyarrow.parquet as pq
 import pytest
 
 from ingestion.client import RetryPolicy, SourceClient
@@ -18,7 +17,7 @@ from ingestion.errors import (
 from ingestion.fetch import check_source, fetch_partition
 from ingestion.partitions import Partition
 from ingestion.sources import get_resource, get_source
-from ingestion.spool import Fetched, parquet_path, read_rejected
+from ingestion.spool import Fetched, read_rejected, read_rows
 
 QUICK = RetryPolicy(attempts=3, timeout_s=2, total_s=20, first_wait_s=0.01, longest_wait_s=0.05)
 EMAIL = b"crew.example"
@@ -52,7 +51,7 @@ def test_a_day_of_flights_arrives_whole_over_its_pages(fetch: Fetch, tmp_path: P
     fetched = fetch("flights", "2013-01-01", on_page=lambda *seen: pages.append(seen))
     assert pages == [(500, 842), (842, 842)]
     assert (fetched.fetched, fetched.accepted, fetched.rejected) == (842, 842, 0)
-    table = pq.read_table(parquet_path(tmp_path, fetched.ref))
+    table = read_rows(tmp_path, fetched.ref)
     refs = table.column("_source_ref").to_pylist()
     assert refs[0] == "/v1/flights?date=2013-01-01&page=1#0"
     assert refs[-1] == "/v1/flights?date=2013-01-01&page=2#341"
@@ -272,7 +271,7 @@ def test_a_source_that_is_away_is_transient(tmp_path: Path, environ: dict[str, s
 
 def test_the_same_content_fetched_twice_has_the_same_rows(fetch: Fetch, tmp_path: Path) -> None:
     first, second = fetch("weather", "2013-02-12"), fetch("weather", "2013-02-12")
-    tables = [pq.read_table(parquet_path(tmp_path, each.ref)) for each in (first, second)]
+    tables = [read_rows(tmp_path, each.ref) for each in (first, second)]
     assert tables[0].equals(tables[1])
     assert first.ref != second.ref
 

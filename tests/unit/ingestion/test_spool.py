@@ -3,7 +3,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ingestion.rejections import RejectedRecord
@@ -11,8 +10,9 @@ from ingestion.spool import (
     Fetched,
     discard_spooled,
     load_spooled,
-    parquet_path,
+    rows_path,
     read_rejected,
+    read_rows,
     rejected_path,
     write_spooled,
 )
@@ -45,13 +45,13 @@ def test_what_was_spooled_is_found_again(tmp_path: Path) -> None:
     assert (fetched.accepted, fetched.rejected) == (2, 1)
     assert load_spooled(tmp_path / "spool", fetched.ref, fetched.checksum) == fetched
     assert read_rejected(tmp_path / "spool", fetched.ref) == [REJECTED]
-    assert pq.read_table(parquet_path(tmp_path / "spool", fetched.ref)).num_rows == 2
+    assert read_rows(tmp_path / "spool", fetched.ref).num_rows == 2
     assert Fetched.from_json(fetched.to_json()) == fetched
 
 
 def test_nothing_but_the_two_files_is_left_and_only_their_owner_reads_them(tmp_path: Path) -> None:
     fetched = spool(tmp_path)
-    paths = {parquet_path(tmp_path, fetched.ref), rejected_path(tmp_path, fetched.ref)}
+    paths = {rows_path(tmp_path, fetched.ref), rejected_path(tmp_path, fetched.ref)}
     assert set(tmp_path.iterdir()) == paths
     assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
     discard_spooled(tmp_path, fetched.ref)
@@ -59,7 +59,7 @@ def test_nothing_but_the_two_files_is_left_and_only_their_owner_reads_them(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("path_of", [parquet_path, rejected_path])
+@pytest.mark.parametrize("path_of", [rows_path, rejected_path])
 def test_a_missing_or_changed_file_is_not_taken_for_what_was_fetched(
     tmp_path: Path, path_of: object
 ) -> None:
