@@ -37,7 +37,8 @@ def _profile(url: str, schema: str, threads: int, *, application: str) -> dict[s
     given = conninfo_to_dict(url)
     output: dict[str, Any] = {
         "type": "postgres",
-        "host": given.get("host") or "localhost",
+        # An empty host leaves the choice to libpq, as a URL without one does.
+        "host": given.get("host") or "",
         "port": int(str(given.get("port") or 5432).partition(",")[0]),
         "user": given.get("user"),
         # dbt insists on a password; a server that trusts the connection does not look at it.

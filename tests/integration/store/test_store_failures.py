@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,20 @@ def test_two_builders_of_one_key_both_succeed(shop: Any) -> None:
         runner.execute("select ops.release_lease(%s, %s)", [leases[1].name, leases[1].fence])
     with shop.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
         assert len(sweep_abandoned(connection)) == len(second.build)
+
+
+def test_two_adoptions_at_the_same_moment_both_succeed(shop: Any) -> None:
+    graph = shop.graph("fct_orders", "dim_customer")
+    plans = [shop.plan(graph)[1] for _ in range(2)]
+    leases = [shop.lease("build/one"), shop.lease("build/two")]
+    for plan, lease in zip(plans, leases, strict=True):
+        shop.start(plan, lease)
+        run_build(shop.session(), graph, plan)
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(shop.adopt, plans, leases)
+    assert one.adopted == two.adopted
+    assert set(one.replaced) | set(two.replaced) == set(one.adopted)
+    assert not set(one.replaced) & set(two.replaced)
 
 
 def test_adopting_again_after_a_lost_answer_changes_nothing(shop: Any) -> None:
