@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import threading
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,22 @@ _PROGRAM = "import sys; sys.argv[0] = 'sluice'; from orchestration.cli import ma
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".sluice", "*cache*", "tests", "docs", "benchmarks", "target", "logs"
 )
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment in a run: so many seconds after it logged `event` (of `stage`), or after its start."""
+
+    delay_s: float
+    stage: str | None = None
+    event: str = "stage started"
+
+    def is_reached_by(self, line: str) -> bool:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return False
+        return (found.get("event"), found.get("stage")) == (self.event, self.stage)
 
 
 @dataclass
@@ -65,6 +82,42 @@ class Sluice:
             self.command(*arguments), env=self.environment, cwd=self.home, text=True,
             capture_output=True, timeout=timeout, check=False,
         )
+
+    def kill_at(self, moment: Moment, *arguments: str, timeout: float = 240) -> bool:
+        """Starts the command and SIGKILLs it at that moment; False if it ended before."""
+        process = self.start(*arguments)
+        assert process.stderr is not None and process.stdout is not None
+        reached = threading.Event()
+        lines = process.stderr
+
+        def watch() -> None:
+            for line in lines:
+                if moment.is_reached_by(line):
+                    reached.set()
+            reached.set()
+
+        if moment.stage is None:
+            reached.set()
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            assert reached.wait(timeout), f"{moment} did not come"
+            try:
+                process.wait(moment.delay_s)
+            except subprocess.TimeoutExpired:
+                return True
+            return False
+        finally:
+            process.kill()
+            process.wait()
+            watcher.join()
+            process.stderr.close()
+            process.stdout.close()
+
+    def at(self, home: Path) -> "Sluice":
+        """The same warehouse and project from another home, as from another machine."""
+        home.mkdir(parents=True, exist_ok=True)
+        return replace(self, home=home)
 
     def json(self, *arguments: str, code: int = 0, timeout: float = 240) -> Any:
         """The answer of a command with --json; fails the test unless it exits with `code`."""

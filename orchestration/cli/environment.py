@@ -5,7 +5,7 @@ import shutil
 import typer
 
 from orchestration.cli.output import print_facts, print_json, say
-from orchestration.cli.session import ensure_sources, open_warehouse, read_settings, write_profile
+from orchestration.cli.session import ensure_sources, open_warehouse, read_settings, prepare_analyst
 from orchestration.errors import ConfigurationError
 from orchestration.settings import Settings
 from orchestration.warehouse.connections import Warehouse
@@ -61,7 +61,7 @@ def _bring_up_to_date(settings: Settings, warehouse: Warehouse) -> dict[str, obj
     done = set_up(warehouse)
     for warning in done.warnings:
         say(f"warning: {warning}")
-    write_profile(settings, warehouse)
+    prepare_analyst(settings, warehouse)
     return {
         "migrations": done.migrations,
         "source_views": done.live_views,

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from ingestion.partitions import day_windows
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.session import read_settings, start_services
+from orchestration.cli.session import prepare_analyst, read_settings, start_services
 from orchestration.code import read_code
 from orchestration.errors import ConfigurationError
 from orchestration.logs import configure_logs
+from orchestration.model import Outcome
 from orchestration.pipelines.files import get_pipeline
 from orchestration.runs.runner import execute_run
 from orchestration.runs.summary import RunSummary
@@ -59,7 +60,10 @@ def drive(settings: Settings, warehouse: Warehouse, request: RunRequest) -> RunS
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         accepted = accept(connection, request, pipeline, code)
     with choose_progress() as progress:
-        return execute_run(settings, warehouse, pipeline, code, accepted.run.run_id, progress)
+        summary = execute_run(settings, warehouse, pipeline, code, accepted.run.run_id, progress)
+    if summary.ended.outcome in {Outcome.PUBLISHED, Outcome.DEGRADED}:
+        prepare_analyst(settings, warehouse)
+    return summary
 
 
 def prepare_logs(settings: Settings) -> None:

@@ -57,7 +57,7 @@ def start_services(settings: Settings, say: Callable[[str], None]) -> Warehouse:
         say("bringing the warehouse up to date")
         for warning in set_up(warehouse).warnings:
             say(f"warning: {warning}")
-    write_profile(settings, warehouse)
+    prepare_analyst(settings, warehouse)
     return warehouse
 
 
@@ -79,8 +79,9 @@ def ensure_sources(settings: Settings) -> None:
         os.environ["SLUICE_PSEUDONYM_KEY"] = DEMO_PSEUDONYM_KEY
 
 
-def write_profile(settings: Settings, warehouse: Warehouse) -> None:
-    """dbt's profile for the analyst at this machine; git ignores it."""
+def prepare_analyst(settings: Settings, warehouse: Warehouse) -> None:
+    """dbt's profile for the analyst at this machine (git ignores it), and a schema to build in."""
+    from orchestration.warehouse.analysts import add_stand_ins
     from orchestration.warehouse.connections import Role
     from orchestration.warehouse.dbt.profile import write_analyst_profile
     from orchestration.warehouse.setup import analyst_schema
@@ -88,3 +89,4 @@ def write_profile(settings: Settings, warehouse: Warehouse) -> None:
     write_analyst_profile(
         settings.dbt_project_dir / "profiles.yml", warehouse.url(Role.ANALYST), analyst_schema()
     )
+    add_stand_ins(warehouse, analyst_schema())

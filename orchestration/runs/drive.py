@@ -157,6 +157,7 @@ class Drive:
                 start_stage(
                     context.connection, context.run.run_id, stage.name, position, context.run_lease
                 )
+            get_logger().info("stage started")
             runner = StageRunner(context, stage, leases, self.heartbeat)
             try:
                 report = runner.run()

@@ -5,12 +5,13 @@ Views are only touched when they would change, since replacing one locks out its
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import psycopg
 from psycopg import sql
 
 from orchestration.errors import ConfigurationError
+from orchestration.identity import digest
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.names import identifier, qualified, staging_table
@@ -55,6 +56,17 @@ def ensure_live_views(
             _replace(connection, table, statement, stamp)
             changed.append(table)
     return changed
+
+
+def live_shapes(connection: psycopg.Connection, resources: Iterable[str]) -> dict[str, str]:
+    """resource → digest of the names and types its view has; any role that can read schema live.
+
+    Independent of their order, which depends on when each column was added.
+    """
+    return {
+        resource: digest(sorted(_columns(connection, LIVE_SCHEMA, staging_table(resource)).items()))
+        for resource in resources
+    }
 
 
 def _definition(connection: psycopg.Connection, resource: str, columns: Sequence[str]) -> str:

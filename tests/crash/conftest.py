@@ -1,13 +1,17 @@
-"""A whole Sluice for one test: its own warehouse, home and demo service."""
+"""A whole Sluice for one test, and fresh ones for tests that need several."""
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from harness import Sluice
+from psycopg import sql
 
 from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Warehouse
+from orchestration.warehouse.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +27,36 @@ def sluice(warehouse: Warehouse, tmp_path: Path, demo_server: DemoServer) -> Ite
     home.mkdir()
     yield Sluice(warehouse, home, demo_server)
     demo_server.clear()
+
+
+@pytest.fixture(scope="session")
+def fresh_sluice(
+    server: EmbeddedServer,
+    template: str,
+    demo_server: DemoServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[], Sluice]]:
+    """Makes a Sluice with an empty warehouse and an empty home, as often as it is called."""
+    databases: list[str] = []
+
+    def administer(statement: str, *names: str) -> None:
+        with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL(statement).format(*(sql.Identifier(name) for name in names))  # type: ignore[arg-type]
+            )
+
+    def make() -> Sluice:
+        while databases:
+            administer("drop database {} with (force)", databases.pop())
+        databases.append(f"test_{secrets.token_hex(6)}")
+        administer(
+            "create database {} template {} owner sluice_owner strategy file_copy",
+            databases[-1],
+            template,
+        )
+        home = tmp_path_factory.mktemp("home")
+        return Sluice(Warehouse(server.url(database=databases[-1])), home, demo_server)
+
+    yield make
+    while databases:
+        administer("drop database {} with (force)", databases.pop())

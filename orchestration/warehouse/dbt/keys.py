@@ -28,10 +28,15 @@ class ModelKeys:
     content_key: str
 
 
-def compute_keys(graph: ProjectGraph, checksums: Mapping[str, str]) -> dict[str, ModelKeys]:
+def compute_keys(
+    graph: ProjectGraph,
+    checksums: Mapping[str, str],
+    shapes: Mapping[str, str] | None = None,
+) -> dict[str, ModelKeys]:
     """Keys of every model of the graph, by name.
 
-    `checksums` maps each resource to a digest of the content that the manifest holds of it. Raises
+    `checksums` maps each resource to a digest of the content that the manifest holds of it, `shapes`
+    to one of the columns its live view has, so that `select *` follows a new column. Raises
     `ConfigurationError` for models that cannot be keyed, or when a checksum is missing.
     """
     check_models(graph)
@@ -44,7 +49,7 @@ def compute_keys(graph: ProjectGraph, checksums: Mapping[str, str]) -> dict[str,
     tools = {name: version(name) for name in _TOOLS}
     keys: dict[str, ModelKeys] = {}
     for model in graph.models:
-        definition = definition_key(model, tools)
+        definition = definition_key(model, tools, shapes or {})
         content = digest(
             {
                 "definition": definition,
@@ -57,7 +62,7 @@ def compute_keys(graph: ProjectGraph, checksums: Mapping[str, str]) -> dict[str,
     return keys
 
 
-def definition_key(model: ModelNode, tools: Mapping[str, str]) -> str:
+def definition_key(model: ModelNode, tools: Mapping[str, str], shapes: Mapping[str, str]) -> str:
     """64 hex digits for everything but data: SQL, stored config, contract, macros, seed, tools."""
     return digest(
         {
@@ -68,6 +73,7 @@ def definition_key(model: ModelNode, tools: Mapping[str, str]) -> str:
             "config": stored_config(model.config),
             "contract": list(model.contract),
             "macros": list(model.build_macros),
+            "shapes": {name: shapes.get(name) for name in model.resources},
             "seed": model.seed_checksum,
             "moment": sorted(model.depends_on_moment),
         }

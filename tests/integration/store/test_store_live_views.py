@@ -7,7 +7,7 @@ import pytest
 
 from orchestration.errors import ConfigurationError
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.live import ensure_live_views
+from orchestration.warehouse.live import ensure_live_views, live_shapes
 
 COLUMNS = [
     *("order_id", "placed_on", "customer", "cents"),
@@ -69,7 +69,9 @@ def test_a_view_is_touched_only_when_it_changes(shop: Any) -> None:
         owner.execute("alter table staging.shop__orders add column note varchar")
         assert ensure_live_views(owner, {"shop.orders": COLUMNS}) == []
         wanted = [*COLUMNS[:4], "note", *COLUMNS[4:]]
+        shapes = live_shapes(owner, ["shop.orders"])
         assert ensure_live_views(owner, {"shop.orders": wanted}) == ["shop__orders"]
+        assert live_shapes(owner, ["shop.orders"]) != shapes
         assert ensure_live_views(owner, {"shop.orders": wanted}) == []
         assert ensure_live_views(owner, {"shop.orders": COLUMNS}) == []
         names = [

@@ -101,6 +101,13 @@ def test_new_data_changes_every_content_key_and_no_definition() -> None:
         assert before[name].definition_key == after[name].definition_key
 
 
+def test_a_new_column_of_a_source_changes_what_reads_it() -> None:
+    before, after = (compute_keys(GRAPH, DATA, {"shop.orders": shape}) for shape in ("1", "2"))
+    assert before["stg"].definition_key != after["stg"].definition_key
+    assert before["fct"].definition_key == after["fct"].definition_key
+    assert before["fct"].content_key != after["fct"].content_key
+
+
 def test_a_resource_without_a_checksum_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"shop\.orders"):
         compute_keys(GRAPH, {})

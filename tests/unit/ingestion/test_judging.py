@@ -63,7 +63,7 @@ def judge(records: list[Any], name: str = "flights.weather", nul: bool = False) 
 
 def test_a_good_page_is_accepted_whole() -> None:
     page = judge([WEATHER, WEATHER | {"origin": "JFK"}])
-    assert (len(page.accepted), page.positions, page.rejected) == (2, [0, 1], [])
+    assert (len(page.accepted), [*page.positions], page.rejected) == (2, [0, 1], [])
 
 
 def test_a_bad_record_is_rejected_and_its_neighbours_are_not() -> None:

@@ -10,10 +10,10 @@ from ingestion.spool import (
     Fetched,
     discard_spooled,
     load_spooled,
-    rows_path,
     read_rejected,
     read_rows,
     rejected_path,
+    rows_path,
     write_spooled,
 )
 
@@ -80,16 +80,15 @@ def test_two_fetches_of_one_partition_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
+    replaced = []
 
-    calls = []
-
-    def fail_at_second(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == 2:
+    def fail_at_second(draft: Path, target: Path) -> None:
+        replaced.append(target)
+        if len(replaced) == 2:
             raise OSError(28, "No space left on device")
+        draft.rename(target)
 
-    monkeypatch.setattr(os, "fsync", fail_at_second)
+    monkeypatch.setattr(Path, "replace", fail_at_second)
     with pytest.raises(OSError, match="No space"):
         spool(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,77 @@
+"""An analyst's own schema: what dbt has not built there yet stands in as a view of what is published.
+
+So `dbt build -s one_model+` works in an empty schema: parents that were not selected are found. dbt
+replaces a stand-in as soon as it builds the model.
+"""
+
+import psycopg
+from psycopg import sql
+
+from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.names import qualified
+
+_MISSING = """
+select m.model, m.published, r.relation_name, r.kind
+from ops.publication_pointer p
+join ops.version_models m using (version_id)
+join ops.relations r using (relation_name)
+where to_regclass(format('%%I.%%I', %s::text, m.model)) is null
+order by m.published, m.model
+"""
+_READS_THE_STORE = """
+select exists (
+    select from pg_depend d
+    join pg_rewrite w on w.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+    join pg_class read on read.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
+    where w.ev_class = %s::regclass and read.oid <> w.ev_class
+      and read.relnamespace = 'store'::regnamespace
+)
+"""
+
+
+def add_stand_ins(warehouse: Warehouse, schema: str) -> list[str]:
+    """Adds a view for every published or staging model that `schema` lacks; returns their names.
+
+    Published models are read through `analytics`, staging views are repeated with their own text, so
+    that no stand-in keeps a relation of the store from being pruned.
+    """
+    added = []
+    with warehouse.connect(Role.ANALYST, autocommit=True) as connection:
+        for model, published, relation, kind in connection.execute(_MISSING, [schema]).fetchall():
+            if published:
+                text = _published_text(connection, model)
+            elif kind == "view" and not _reads_the_store(connection, relation):
+                text = _view_text(connection, relation)
+            else:
+                continue
+            try:
+                connection.execute(
+                    sql.SQL("create view {} as {}").format(qualified(schema, model), text)
+                )
+            except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation):
+                continue
+            added.append(model)
+    return added
+
+
+def _published_text(connection: psycopg.Connection, model: str) -> sql.Composable:
+    columns = connection.execute(
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 "
+        "and not attisdropped order by attnum",
+        [f"analytics.{model}"],
+    ).fetchall()
+    names = sql.SQL(", ").join(sql.Identifier(name) for (name,) in columns)
+    return sql.SQL("select {} from {}").format(names, qualified("analytics", model))
+
+
+def _reads_the_store(connection: psycopg.Connection, relation: str) -> bool:
+    row = connection.execute(_READS_THE_STORE, [f"store.{relation}"]).fetchone()
+    return bool(row and row[0])
+
+
+def _view_text(connection: psycopg.Connection, relation: str) -> sql.Composable:
+    row = connection.execute(
+        "select rtrim(pg_get_viewdef(%s::regclass), ';')", [f"store.{relation}"]
+    ).fetchone()
+    # The catalogue's own rendering of a view that dbt built and the store sealed.
+    return sql.SQL(row[0] if row else "")
