@@ -1,6 +1,6 @@
 """Loads the same pages of flights three ways, side by side: plain dlt, our path, and bare COPY.
 
-    python benchmarks/load.py [--days 120] [--repeat 3] [--json]
+    python benchmarks/load.py [--days 365] [--repeat 2] [--json]
 
 Pages are JSON in memory, so no network is measured. Counted are rows for each second of CPU that the
 client used (all its threads; not the server's). Our path does what `sluice run` does to a page: parse,
@@ -198,8 +198,8 @@ def compare(days: list[Day], repeat: int) -> list[Result]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Rows per CPU second of three ways to load flights.")
-    parser.add_argument("--days", type=int, default=120, help="how many days of 2013 (default 120)")
-    parser.add_argument("--repeat", type=int, default=3, help="measurements of each way (default 3)")
+    parser.add_argument("--days", type=int, default=265, help="how many days of 2013 (default 365)")
+    parser.add_argument("--repeat", type=int, default=2, help="measurements of each way (default 2)")
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     days = read_days(arguments.days)

@@ -7,12 +7,14 @@ answer.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from ingestion.errors import ContractVersionError, SourceError
 from ingestion.partitions import Partition
@@ -25,7 +27,8 @@ _NUL_ESCAPE = b"\\u0000"
 class Page:
     """One page: its records as parsed, what it says of the whole, and where it came from.
 
-    `source_ref` is path and query, never host or token. `may_hold_nul`: its text spells a NUL.
+    `source_ref` is path and query, never host or token. `is_checked`: all its records keep the
+    contract's rules for fields; if not, some may or may not.
     """
 
     records: list[Any]
@@ -33,7 +36,7 @@ class Page:
     schema_version: str
     next_link: str | None
     source_ref: str
-    may_hold_nul: bool
+    is_checked: bool
 
 
 def read_page(body: bytes, source_ref: str, resource: Resource, partition: Partition) -> Page:
@@ -42,7 +45,7 @@ def read_page(body: bytes, source_ref: str, resource: Resource, partition: Parti
     Raises `ContractVersionError` for a schema version that the contract does not support and
     `SourceError` for anything that is no page of this partition.
     """
-    answer = _parse(body)
+    answer, is_checked = _parse_and_check(body, resource)
     if not isinstance(answer, dict):
         raise _no_page(resource, "is not an object")
     version = answer.get("schema_version")
@@ -66,7 +69,7 @@ def read_page(body: bytes, source_ref: str, resource: Resource, partition: Parti
         schema_version=version,
         next_link=link,
         source_ref=source_ref,
-        may_hold_nul=_NUL_ESCAPE in body,
+        is_checked=is_checked,
     )
 
 
@@ -132,6 +135,13 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _parse_and_check(body: bytes, resource: Resource) -> tuple[Any, bool]:
+    if _NUL_ESCAPE not in body:
+        with suppress(ValidationError):
+            return resource.contract.page_validator.validate_json(body), True
+    return _parse(body), False
 
 
 def _parse(body: bytes) -> Any:

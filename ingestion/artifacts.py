@@ -71,6 +71,26 @@ def measure_artifacts(
     return measured
 
 
+def replace_artifact_rows(
+    connection: psycopg.Connection, resource: Resource, damaged: str, intact: str
+) -> None:
+    """Gives the artifact `damaged` the rows of `intact`, which then has none.
+
+    Runs in the caller's transaction, as a role that may insert into staging and delete from it.
+    """
+    delete_artifact_rows(connection, resource, [damaged])
+    columns = [name for name in resource.contract.sql_types() if name != "_artifact_id"]
+    query = sql.SQL(
+        "insert into {table} (_artifact_id, {columns}) select %s, {columns} from {table} "
+        "where _artifact_id = %s"
+    ).format(
+        table=sql.Identifier(SCHEMA, resource.staging_table),
+        columns=sql.SQL(", ").join(sql.Identifier(name) for name in columns),
+    )
+    connection.execute(query, [damaged, intact])
+    delete_artifact_rows(connection, resource, [intact])
+
+
 def delete_artifact_rows(
     connection: psycopg.Connection, resource: Resource, artifact_ids: Sequence[str]
 ) -> int:

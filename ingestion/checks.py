@@ -1,7 +1,7 @@
 """Judges the records of one partition, page by page: accepted or rejected, never anything else.
 
-A page is judged at once; only when that fails is each of its records judged alone. Keys are
-remembered over all pages, so that of two records with one key the later is rejected.
+A page that was checked as a whole is accepted as a whole; otherwise each record is judged alone.
+Keys are remembered over all pages, so that of two records with one key the later is rejected.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,15 +50,14 @@ class PartitionJudge:
         self._seen: set[Any] = set()
         self.unexpected_fields: set[str] = set()
 
-    def judge(self, records: list[Any], source_ref: str, *, may_hold_nul: bool) -> JudgedPage:
+    def judge(self, records: list[Any], source_ref: str, *, is_checked: bool) -> JudgedPage:
         """Redacts the records in place and judges them.
 
-        `source_ref` names the page; `may_hold_nul` says that the page's text spelled a NUL
-        somewhere.
+        `source_ref` names the page; `is_checked` says that the contract's page validator passed it.
         """
         problems = self._redactor.redact(records)
         page = JudgedPage()
-        if not problems and not may_hold_nul and self._all_pass(records):
+        if is_checked and not problems and self._all_pass(records):
             page.accepted, page.positions = records, range(len(records))
             return page
         page.positions = positions = list[int]()
@@ -78,10 +77,6 @@ class PartitionJudge:
         return RejectedRecord(source_ref, rule, name, error, redacted_payload(record, self._fields))
 
     def _all_pass(self, records: list[Any]) -> bool:
-        try:
-            self._contract.page_validator.validate_python(records)
-        except ValidationError:
-            return False
         if self._day_of and not {self._day}.issuperset(map(self._day_of, records)):
             return False
         keys = set(map(self._key_of, records))
@@ -148,16 +143,17 @@ def _key_getter(names: list[str], fields: dict[str, Field]) -> Callable[[Record]
         return itemgetter(*names)
 
     def key_of(record: Record) -> Any:
-        # The same moment may be written in several ways.
-        return tuple(
-            [
-                datetime.fromisoformat(value).timestamp() if name in moments and value else value
-                for name in names
-                for value in (record[name],)
-            ]
-        )
+        return tuple([_moment(record[name]) if name in moments else record[name] for name in names])
 
     return key_of
+
+
+def _moment(text: Any) -> Any:
+    # The same moment may be written in several ways; what is none will not fit its column.
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return text
 
 
 def _problem(declared: Field, rule: str, value: Any = None) -> _Problem:

@@ -128,22 +128,31 @@ class Contract:
 
     @cached_property
     def page_validator(self) -> TypeAdapter[Any]:
-        """Judges a whole page of redacted records at once."""
-        return TypeAdapter(list[self._checked_type])  # type: ignore[name-defined] # built at run time
+        """Judges the JSON of a whole page as the source sends it, before redaction.
+
+        What it passes, `record_validator` passes too once redacted; what it refuses may still be
+        good.
+        """
+        rules = {
+            entry.name: entry.pseudonym_rules() if entry.is_sensitive else entry.rules()
+            for entry in self.fields
+        }
+        page = {
+            "schema_version": str,
+            "records": list[_typed_dict("Record", rules)],  # type: ignore[misc] # known at run time
+            "next": str | None,
+            "total_records": int,
+        }
+        return TypeAdapter(_typed_dict("Page", page))
 
     @cached_property
     def record_validator(self) -> TypeAdapter[Any]:
-        """Judges one redacted record."""
-        return TypeAdapter(self._checked_type)
-
-    @cached_property
-    def _checked_type(self) -> Any:
-        rules = {name: entry.stored_rules() for name, entry in self.redacted_fields.items()}
-        # Type checkers know only the literal form of a TypedDict; these fields are found at run time.
-        make_typed_dict: Any = TypedDict
-        checked = make_typed_dict("CheckedRecord", rules)
-        checked.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
-        return checked
+        """Judges one redacted record, as parsed."""
+        rules = {
+            name: entry.pseudonym_rules() if entry.is_sensitive else entry.rules()
+            for name, entry in self.redacted_fields.items()
+        }
+        return TypeAdapter(_typed_dict("RedactedRecord", rules))
 
     def sql_types(self) -> dict[str, str]:
         """{column: Postgres type} of the staging table, bookkeeping columns last."""
@@ -166,3 +175,11 @@ class Contract:
             "columns": self.sql_types(),
             "fields": [entry.describe() for entry in self.fields],
         }
+
+
+def _typed_dict(name: str, rules: dict[str, Any]) -> Any:
+    # Type checkers know only the literal form of a TypedDict; these fields are found at run time.
+    make_typed_dict: Any = TypedDict
+    made = make_typed_dict(name, rules)
+    made.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
+    return made

@@ -92,7 +92,7 @@ def collect_pages(
             raise _incomplete(resource, "changed while it was read")
         total, version = page.total_records, page.schema_version
         fetched += len(page.records)
-        judged = judge.judge(page.records, page.source_ref, may_hold_nul=page.may_hold_nul)
+        judged = judge.judge(page.records, page.source_ref, is_checked=page.is_checked)
         builder.add(judged.accepted, [f"{page.source_ref}#{at}" for at in judged.positions])
         rejected += judged.rejected
         on_page(fetched, total)

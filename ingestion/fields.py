@@ -13,8 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, GroupedMetadata, Le, MaxLen, MinLen
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import StringConstraints
 
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -78,24 +77,15 @@ KINDS = {
 }
 
 
-class _WrittenAs:
-    """Checks a moment or day that JSON carries as text, and leaves the text as it is for Arrow."""
-
-    def __init__(self, pattern: str, schema: CoreSchema) -> None:
-        self._schema = core_schema.chain_schema(
-            [core_schema.str_schema(strict=True, pattern=pattern), schema]
-        )
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return self._schema
-
-
-# Exactly the forms that Arrow reads too. Pydantic would also take bare numbers, for Unix time.
-_MOMENT = _WrittenAs(
-    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$",
-    core_schema.datetime_schema(tz_constraint="aware", strict=False),
-)
-_DAY = _WrittenAs(r"^\d{4}-\d\d-\d\d$", core_schema.date_schema(strict=False))
+# JSON carries moments and days as text, and as text they are checked and handed to Arrow, which also
+# knows how many days a month has. Pydantic's own types would take bare numbers, for Unix time.
+_DATE_PATTERN = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_CLOCK_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_ZONE_PATTERN = f"(Z|[+-]{_CLOCK_PATTERN})"
+_PATTERNS = {
+    date: f"^{_DATE_PATTERN}$",
+    datetime: rf"^{_DATE_PATTERN}[T ]{_CLOCK_PATTERN}:[0-5][0-9](\.[0-9]{{1,6}})?{_ZONE_PATTERN}$",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +111,14 @@ class Field:
             low = _INT64[0] if self.about.at_least is None else self.about.at_least
             high = _INT64[1] if self.about.at_most is None else self.about.at_most
             annotation = Annotated[int, Ge(low), Le(high)]
-        elif self.kind.python is datetime:
-            annotation = Annotated[datetime, _MOMENT]
-        elif self.kind.python is date:
-            annotation = Annotated[date, _DAY]
+        elif pattern := _PATTERNS.get(self.kind.python):
+            annotation = Annotated[str, StringConstraints(pattern=pattern)]
         else:
             annotation = Annotated[annotation, self.about]
         return annotation | None if self.nullable else annotation
 
-    def stored_rules(self) -> Any:
-        """The annotation for the field once redacted: a pseudonym is a plain text."""
-        if not self.is_sensitive:
-            return self.rules()
+    def pseudonym_rules(self) -> Any:
+        """The annotation for the pseudonym of the field, and for its value before that: any text."""
         return str | None if self.nullable else str
 
     def describe(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ingestion.staging import SCHEMA, prepare_staging
 
 __all__ = ["LoadItem", "check_driver", "load_spooled_partitions", "prepare_staging"]
 
-_TABLE_ROWS = 20_000
+_ROW_GROUP_ROWS = 20_000
 _CONNECTIONS = 4
 
 
@@ -88,7 +88,7 @@ def _run(url: str, items: Sequence[LoadItem], folder: Path) -> None:
         dataset_name=SCHEMA,
     )
     pipeline.extract(
-        [_dlt_resource(dlt, one, by_resource[one.full_name]) for one in resources],
+        [_dlt_resource(dlt, one, by_resource[one.full_name], folder) for one in resources],
         schema=_declare_schema(dlt, resources),
         loader_file_format="parquet",
     )
@@ -96,9 +96,18 @@ def _run(url: str, items: Sequence[LoadItem], folder: Path) -> None:
     pipeline.load(workers=_CONNECTIONS, raise_on_failed_jobs=True)
 
 
-def _dlt_resource(dlt: Any, resource: Resource, items: list[LoadItem]) -> Any:
+def _dlt_resource(dlt: Any, resource: Resource, items: list[LoadItem], folder: Path) -> Any:
+    from ingestion.tables import staging_schema
+
+    def import_file() -> Iterator[Any]:
+        path = folder / f"{resource.staging_table}.parquet"
+        if rows := _write_parquet(resource, items, path):
+            # The empty table tells dlt the columns, which its frozen schema is compared with.
+            columns = staging_schema(resource.contract).empty_table()
+            yield dlt.mark.with_file_import(str(path), "parquet", rows, hints=columns)
+
     return dlt.resource(
-        lambda: _tables(resource, items),
+        import_file,
         name=resource.staging_table,
         write_disposition="append",
         schema_contract="freeze",
@@ -127,21 +136,32 @@ def _declare_schema(dlt: Any, resources: Sequence[Resource]) -> Any:
     return schema
 
 
-def _tables(resource: Resource, items: list[LoadItem]) -> Iterator[Any]:
-    """The rows of the items with their bookkeeping columns, in tables of about 20,000 rows."""
+def _write_parquet(resource: Resource, items: list[LoadItem], path: Path) -> int:
+    """Writes the rows of all items with their bookkeeping columns; returns how many."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    waiting: list[Any] = []
+    from ingestion.tables import staging_schema
+
     rows = 0
-    for item in items:
-        table = _read_item(resource, item)
-        waiting.append(table)
-        rows += table.num_rows
-        if rows >= _TABLE_ROWS:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting, rows = [], 0
-    if rows:
-        yield pa.concat_tables(waiting).combine_chunks()
+    waiting: list[Any] = []
+    # Read once and at once, so neither compressed nor, but for what repeats, encoded.
+    with pq.ParquetWriter(
+        path,
+        staging_schema(resource.contract),
+        compression="none",
+        use_dictionary=["_artifact_id", "_partition", "_run_id"],
+        write_statistics=False,
+    ) as writer:
+        for item in items:
+            waiting.append(_read_item(resource, item))
+            rows += waiting[-1].num_rows
+            if sum(table.num_rows for table in waiting) >= _ROW_GROUP_ROWS:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+    return rows
 
 
 def _read_item(resource: Resource, item: LoadItem) -> Any:

@@ -4,10 +4,8 @@ A record whose value passes the contract but does not fit its column comes back 
 that the caller can reject it: nothing is lost, and nothing is rounded to fit.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +15,6 @@ from ingestion.fields import Field
 from ingestion.redaction import Record
 
 SOURCE_REF = "_source_ref"
-_BATCH_ROWS = 10_000
 _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 _ARROW_TYPES = {
     int: pa.int64(),
@@ -60,46 +57,38 @@ def staging_schema(contract: Contract) -> Any:
     return pa.schema([*spooled, *bookkeeping])
 
 
-@dataclass(slots=True)
 class TableBuilder:
-    """Collects accepted records and builds batches of about 10,000 rows as it goes."""
+    """Collects accepted records, page by page. `unstorable` are those that do not fit their columns."""
 
-    contract: Contract
-    unstorable: list[Unstorable] = field(default_factory=list)
-    _batches: list[Any] = field(default_factory=list)
-    _records: list[Record] = field(default_factory=list)
-    _refs: list[str] = field(default_factory=list)
+    def __init__(self, contract: Contract) -> None:
+        self._fields = contract.redacted_fields
+        self._schema = spool_schema(contract)
+        self._batches: list[Any] = []
+        self.unstorable: list[Unstorable] = []
 
-    def add(self, records: Sequence[Record], refs: Sequence[str]) -> None:
+    def add(self, records: list[Record], refs: list[str]) -> None:
         """Takes redacted records and the source reference of each."""
-        self._records += records
-        self._refs += refs
-        if len(self._records) >= _BATCH_ROWS:
-            self._flush()
-
-    def finish(self) -> Any:
-        """The whole table; `unstorable` is complete once this has returned."""
-        self._flush()
-        return pa.Table.from_batches(self._batches, schema=spool_schema(self.contract))
-
-    def _flush(self) -> None:
-        if not self._records:
+        if not records:
             return
         try:
-            self._batches.append(self._build(self._records, self._refs))
+            # At once, while the page is in the processor's cache: that halves the cost.
+            self._batches.append(self._build(records, refs))
         except _UNFIT:
-            self._flush_one_by_one()
-        self._records, self._refs = [], []
+            self._add_one_by_one(records, refs)
 
-    def _flush_one_by_one(self) -> None:
-        for record, ref in zip(self._records, self._refs, strict=True):
+    def finish(self) -> Any:
+        """The whole table."""
+        return pa.Table.from_batches(self._batches, schema=self._schema).combine_chunks()
+
+    def _add_one_by_one(self, records: list[Record], refs: list[str]) -> None:
+        for record, ref in zip(records, refs, strict=True):
             if unfit := self._first_unfit(record):
                 self.unstorable.append(Unstorable(record, ref, unfit))
             else:
                 self._batches.append(self._build([record], [ref]))
 
     def _first_unfit(self, record: Record) -> Field | None:
-        for name, declared in self.contract.redacted_fields.items():
+        for name, declared in self._fields.items():
             try:
                 _column(declared, [record[name]])
             except _UNFIT:
@@ -107,25 +96,15 @@ class TableBuilder:
         return None
 
     def _build(self, records: list[Record], refs: list[str]) -> Any:
-        fields = self.contract.redacted_fields
         columns = [
-            _column(declared, values)
-            for declared, values in zip(
-                fields.values(), _transpose([*fields], records), strict=True
-            )
+            _column(declared, [record[name] for record in records])
+            for name, declared in self._fields.items()
         ]
         columns.append(pa.array(refs, pa.string()))
-        return pa.RecordBatch.from_arrays(columns, schema=spool_schema(self.contract))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _transpose(names: list[str], records: list[Record]) -> Iterable[Sequence[Any]]:
-    # One getter a record and one zip: four times faster than a loop over the records for each column.
-    if len(names) == 1:
-        return [[record[names[0]] for record in records]]
-    return zip(*map(itemgetter(*names), records), strict=True)
-
-
-def _column(declared: Field, values: Sequence[Any]) -> Any:
+def _column(declared: Field, values: list[Any]) -> Any:
     wanted = arrow_type(declared)
     if declared.kind.python in (datetime, date):
         # Arrow reads the text thirty times faster than it converts aware datetimes.

@@ -17,6 +17,18 @@ class TriggerKind(StrEnum):
     BACKFILL = "backfill"
 
 
+class StageName(StrEnum):
+    """The stages, in the order in which they run."""
+
+    INITIALIZE = "initialize"
+    EXTRACT = "extract"
+    VALIDATE = "validate"
+    TRANSFORM = "transform"
+    GATE = "gate"
+    PUBLISH = "publish"
+    NOTIFY = "notify"
+
+
 class StageStatus(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"

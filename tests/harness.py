@@ -17,9 +17,9 @@ from orchestration.warehouse.connections import Role, Warehouse
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 _PROGRAM = "import sys; sys.argv[0] = 'sluice'; from orchestration.cli import main; main()"
-_LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", ".sluice", "*cache*", "tests", "docs", "benchmarks", "target", "logs"
-)
+# Everything else at the top, like .git, .venv and tests, is no part of what runs.
+_COPIED = ("orchestration", "ingestion", "expectations", "dbt_project", "docs", "pyproject.toml")
+_LEFT_OUT = shutil.ignore_patterns(".*", "*cache*", "benchmarks", "target", "logs", "profiles.yml")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,12 @@ class Moment:
         except ValueError:
             return False
         return (found.get("event"), found.get("stage")) == (self.event, self.stage)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Only the test suite of the checkout itself is left out, not dbt's tests."""
+    left_out = set(_LEFT_OUT(folder, names))
+    return left_out | {"tests"} if Path(folder) == CHECKOUT else left_out
 
 
 @dataclass
@@ -73,20 +79,30 @@ class Sluice:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A process that the test may kill; its log lines come on standard error."""
         return subprocess.Popen(
-            self.command(*arguments), env=self.environment, cwd=self.home, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            self.command(*arguments),
+            env=self.environment,
+            cwd=self.home,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def call(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), env=self.environment, cwd=self.home, text=True,
-            capture_output=True, timeout=timeout, check=False,
+            self.command(*arguments),
+            env=self.environment,
+            cwd=self.home,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
         )
 
     def kill_at(self, moment: Moment, *arguments: str, timeout: float = 240) -> bool:
         """Starts the command and SIGKILLs it at that moment; False if it ended before."""
         process = self.start(*arguments)
-        assert process.stderr is not None and process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout is not None
         reached = threading.Event()
         lines = process.stderr
 
@@ -122,12 +138,16 @@ class Sluice:
     def json(self, *arguments: str, code: int = 0, timeout: float = 240) -> Any:
         """The answer of a command with --json; fails the test unless it exits with `code`."""
         done = self.call(*arguments, "--json", timeout=timeout)
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+        assert done.returncode == code, (
+            f"exit {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+        )
         return json.loads(done.stdout)
 
     def run(self, partitions: str, *options: str, pipeline: str = "flights", code: int = 0) -> Any:
         """`sluice run`; returns the object that it prints last."""
-        return self.json("run", "--pipeline", pipeline, "--partitions", partitions, *options, code=code)
+        return self.json(
+            "run", "--pipeline", pipeline, "--partitions", partitions, *options, code=code
+        )
 
     def query(self, statement: str, role: Role | None = None) -> list[tuple[Any, ...]]:
         with self.warehouse.connect(role) as connection:
@@ -146,7 +166,12 @@ class Sluice:
 
     def copy_project(self, target: Path) -> "Sluice":
         """The same, with a copy of the project that may be edited."""
-        shutil.copytree(CHECKOUT, target, ignore=_LEFT_OUT)
+        target.mkdir(parents=True)
+        for name in _COPIED:
+            if (CHECKOUT / name).is_dir():
+                shutil.copytree(CHECKOUT / name, target / name, ignore=_LEFT_OUT)
+            else:
+                shutil.copy(CHECKOUT / name, target / name)
         return Sluice(self.warehouse, self.home, self.demo, target, self.extra)
 
 

@@ -42,10 +42,11 @@ def show_run(prefix: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    stages, attempts, partitions = (
+    stages, attempts, partitions, findings = (
         facts.pop("stages"),
         facts.pop("attempts"),
         facts.pop("partitions"),
+        facts.pop("findings"),
     )
     print_facts(facts)
     print_rows(
@@ -59,6 +60,12 @@ def show_run(prefix: str | None, *, as_json: bool) -> None:
         ["resource", "state", "partitions", "fetched", "loaded", "quarantined"],
         partitions,
         "no partition",
+    )
+    print_rows(
+        "findings",
+        ["resource", "acceptance", "partitions", "first", "reason"],
+        findings,
+        "nothing was found wrong with a partition",
     )
     print_rows(
         "failed attempts",
@@ -99,6 +106,15 @@ def describe_run(connection: psycopg.Connection, prefix: str | None) -> dict[str
             "sum(a.loaded)::bigint as loaded, sum(a.quarantined)::bigint as quarantined "
             "from ops.run_partitions p left join ops.artifacts a using (artifact_id) "
             "where p.run_id = %s group by 1, 2 order by 1, 2",
+            [run.run_id],
+        ),
+        "findings": fetch(
+            connection,
+            "select a.resource, a.acceptance, a.acceptance_reason as reason, "
+            "count(*) as partitions, min(a.partition) as first "
+            "from ops.run_partitions p join ops.artifacts a using (artifact_id) "
+            "where p.run_id = %s and a.acceptance_reason is not null "
+            "group by 1, 2, 3 order by 1, 2, 3",
             [run.run_id],
         ),
         "attempts": fetch(

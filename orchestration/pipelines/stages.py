@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+# Whoever declares or reads a pipeline finds the stages' names here.
+from orchestration.model import StageName as StageName
 from orchestration.pipelines.acceptance import (
     ArtifactAcceptance,
     Declared,
@@ -15,18 +17,6 @@ from orchestration.pipelines.acceptance import (
     PublishAcceptance,
     TransformAcceptance,
 )
-
-
-class StageName(StrEnum):
-    """The stages, in the order in which they run."""
-
-    INITIALIZE = "initialize"
-    EXTRACT = "extract"
-    VALIDATE = "validate"
-    TRANSFORM = "transform"
-    GATE = "gate"
-    PUBLISH = "publish"
-    NOTIFY = "notify"
 
 
 class OnFailure(StrEnum):

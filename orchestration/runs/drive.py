@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from psycopg.types.json import Jsonb
 
+from ingestion.partitions import Partition
 from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
 from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
@@ -15,7 +16,7 @@ from orchestration.runs.stage_runner import StageReport, StageRunner
 from orchestration.runs.state import (
     finish_run,
     finish_stage,
-    mark_partition,
+    mark_partitions,
     start_run,
     start_stage,
 )
@@ -63,7 +64,6 @@ class Drive:
     repeats_finished: bool
     lines: list[StageLine] = field(default_factory=list)
     current: StageName | None = None
-    reused: dict[str, bool] = field(default_factory=dict)
 
     def go(self) -> Ended:
         """Raises `psycopg.OperationalError` when the connection was cut: go again."""
@@ -137,7 +137,10 @@ class Drive:
         report, _ = self._run(PublishStage(), lease)
         [checkpoint] = report.finished.values()
         by_this_run = bool(checkpoint.result.get("by_this_run"))
-        if self.repeats_finished or checkpoint.run_id != self.context.run.run_id:
+        # What a finished run published when it first ran is no news when it is asked for again.
+        if checkpoint.run_id != self.context.run.run_id or (
+            self.repeats_finished and report.reused
+        ):
             by_this_run = False
         if self.context.memory["rejected"] and not self.repeats_finished:
             return Ended(Outcome.DEGRADED, version)
@@ -213,46 +216,36 @@ class Drive:
 
     def _mark_partitions(self, report: StageReport) -> None:
         """Writes into the run's own rows what became of its partitions."""
-        run_id = self.context.run.run_id
+        units = {unit.source_partition: unit for unit in (*report.finished, *report.failed)}
+        marks: list[tuple[Partition, PartitionState, str | None]] = []
         for item in self.context.partitions:
-            unit = next(
-                (
-                    found
-                    for found in (*report.finished, *report.failed)
-                    if found.source_partition == str(item.partition)
-                ),
-                None,
-            )
+            unit = units.get(str(item.partition))
             if unit is None:
                 continue
             checkpoint = report.finished.get(unit)
             state = PartitionState.FAILED
             if checkpoint is not None:
-                own = checkpoint.run_id == run_id and not self.repeats_finished
+                own = checkpoint.run_id == self.context.run.run_id and not self.repeats_finished
                 state = PartitionState.EXTRACTED if own else PartitionState.REUSED
-            self.reused[str(item.partition)] = state is PartitionState.REUSED
-            if not self.repeats_finished:
-                mark_partition(
-                    self.context.connection,
-                    run_id,
-                    item.partition,
-                    state,
-                    checkpoint.output_ref if checkpoint else None,
-                )
+            marks.append((item.partition, state, checkpoint.output_ref if checkpoint else None))
+        self._write_marks(marks)
 
     def _mark_quarantined(self, stage: Stage, report: StageReport) -> None:
-        if stage.name is not StageName.VALIDATE or self.repeats_finished:
+        if stage.name is not StageName.VALIDATE:
             return
         rejected = set(rejected_partitions(self.context, report.finished))
-        for item in self.context.partitions:
-            if str(item.partition) in rejected:
-                mark_partition(
-                    self.context.connection,
-                    self.context.run.run_id,
-                    item.partition,
-                    PartitionState.QUARANTINED,
-                    None,
-                )
+        self._write_marks(
+            [
+                (item.partition, PartitionState.QUARANTINED, None)
+                for item in self.context.partitions
+                if str(item.partition) in rejected
+            ]
+        )
+
+    def _write_marks(self, marks: list[tuple[Partition, PartitionState, str | None]]) -> None:
+        if marks and not self.repeats_finished:
+            run = self.context.run
+            mark_partitions(self.context.connection, run.run_id, self.context.run_lease, marks)
 
     def _tell(self, ended: Ended) -> None:
         """Writes the owner's message for an outcome that the flip does not announce, and delivers."""

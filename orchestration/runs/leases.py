@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Self
 
 import psycopg
@@ -26,9 +27,9 @@ _POLL_S = 0.25
 
 
 def holder_name() -> str:
-    """`host|pid|start`: enough to tell on the same machine whether the holder still lives."""
+    """`machine|pid|start`: enough to tell on the same machine whether the holder still lives."""
     process = identify(os.getpid())
-    return f"{socket.gethostname()}|{os.getpid()}|{process.started if process else ''}"
+    return f"{_machine()}|{os.getpid()}|{process.started if process else ''}"
 
 
 def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
@@ -148,5 +149,13 @@ def _release_dead_holder(connection: psycopg.Connection, name: str) -> bool:
 
 def _is_dead(holder: str) -> bool:
     """Whether the holder was a process of this machine that has ended since."""
-    host, pid, started = holder.split("|")
-    return host == socket.gethostname() and identify(int(pid)) != ProcessId(int(pid), started)
+    machine, pid, started = holder.split("|")
+    return machine == _machine() and identify(int(pid)) != ProcessId(int(pid), started)
+
+
+def _machine() -> str:
+    """Where a pid means something: containers may share a host's name, but not its processes."""
+    try:
+        return f"{socket.gethostname()} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()

@@ -6,8 +6,6 @@ server that went away, on another machine. Only the outcome and its message are 
 
 import time
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 
@@ -25,13 +23,14 @@ from orchestration.runs.retry import backoff_s
 from orchestration.runs.stage_runner import reconnect
 from orchestration.runs.state import get_run, read_partitions
 from orchestration.runs.summary import RunSummary, summarize
+from orchestration.runs.work_folder import work_folder
 from orchestration.settings import Settings
 from orchestration.stages.base import Progress, StageContext
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import run_lease
 
-# Longer than a lease lives: a run whose process was killed elsewhere is taken over, not refused.
-_RUN_LEASE_WAIT_S = 40.0
+# Far longer than a lease lives: what was killed elsewhere is taken over, and a living run is joined.
+_RUN_LEASE_WAIT_S = 900.0
 _DRIVES = 6
 
 
@@ -49,7 +48,6 @@ def execute_run(
     """
     started = time.monotonic()
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
-        run = get_run(connection, run_id)
         lease = acquire(
             connection,
             run_lease(run_id),
@@ -58,13 +56,13 @@ def execute_run(
                 "wait", "another process has this run; waiting for it"
             ),
         )
-    spool = settings.home_dir / "work"
-    spool.mkdir(parents=True, exist_ok=True)
+        # Read under the lease: who had it before may have finished the run meanwhile.
+        run = get_run(connection, run_id)
     with (
         bind(workflow_id=run.workflow_id, run_id=run.run_id, correlation_id=run.correlation_id),
         ExitStack() as stack,
     ):
-        work = stack.enter_context(TemporaryDirectory(dir=spool, ignore_cleanup_errors=True))
+        work = stack.enter_context(work_folder(settings.home_dir / "work"))
         stack.enter_context(stop_on_sigterm())
         heartbeat = stack.enter_context(Heartbeat(warehouse))
         stack.enter_context(heartbeat.keep(lease))
@@ -81,7 +79,7 @@ def execute_run(
             read_checkpoints=lambda units: read_checkpoints(context.connection, units),
             budget=Budget(0),
             partitions=[],
-            work_dir=Path(work),
+            work_dir=work,
         )
         stack.callback(_close, context)
         drive = Drive(context, heartbeat, repeats_finished=run.status == "finished")

@@ -37,7 +37,7 @@ from orchestration.stages.base import (
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import Lease
 
-_BUSY_WAIT_S = 120.0
+_BUSY_WAIT_S = 900.0
 _BUSY_POLL_S = 0.5
 
 

@@ -1,5 +1,6 @@
 """Reading and writing a run's own rows: its status, its partitions and how each stage went."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -14,10 +15,10 @@ from orchestration.model import (
     PartitionState,
     Run,
     RunPartition,
+    StageName,
     StageStatus,
     TriggerKind,
 )
-from orchestration.pipelines.stages import StageName
 from orchestration.warehouse.fence import Lease, assert_fence
 
 _RUN_COLUMNS = (
@@ -122,18 +123,26 @@ def read_partitions(connection: psycopg.Connection, run_id: str) -> list[RunPart
     ]
 
 
-def mark_partition(
+def mark_partitions(
     connection: psycopg.Connection,
     run_id: str,
-    partition: Partition,
-    state: PartitionState,
-    artifact_id: str | None,
+    lease: Lease,
+    marks: Sequence[tuple[Partition, PartitionState, str | None]],
 ) -> None:
-    connection.execute(
-        "update ops.run_partitions set state = %s, artifact_id = coalesce(%s, artifact_id) "
-        "where run_id = %s and resource = %s and window_name = %s",
-        [state, artifact_id, run_id, partition.resource, partition.window],
-    )
+    """Writes down what became of (partition, state, artifact id); None keeps the artifact known.
+
+    One transaction. Needs the run's lease.
+    """
+    with connection.transaction(), connection.cursor() as cursor:
+        assert_fence(connection, lease)
+        cursor.executemany(
+            "update ops.run_partitions set state = %s, artifact_id = coalesce(%s, artifact_id) "
+            "where run_id = %s and resource = %s and window_name = %s",
+            [
+                (state, artifact_id, run_id, partition.resource, partition.window)
+                for partition, state, artifact_id in marks
+            ],
+        )
 
 
 def start_stage(

@@ -190,7 +190,7 @@ class ExtractStage:
         item: _Arrived,
     ) -> UnitDone:
         spool = _spool_dir(context)
-        checksum = adopt_artifact(
+        adopted, checksum = adopt_artifact(
             connection,
             artifact_id,
             get_resource(item.partition.resource),
@@ -209,7 +209,7 @@ class ExtractStage:
         discard_spooled(spool, item.fetched.ref)
         return UnitDone(
             item.claim.unit,
-            output_ref=artifact_id,
+            output_ref=adopted,
             checksum=checksum,
             result={
                 "fetched": item.fetched.fetched,

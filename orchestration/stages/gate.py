@@ -161,11 +161,19 @@ class GateStage:
         outcomes = run_tests(session, graph, models)
         broken = [item for item in outcomes if item.status == "error"]
         if broken:
-            raise DestinationFailure(
-                f"{len(broken)} dbt data tests could not be evaluated, the first is {broken[0].name}: "
-                f"{broken[0].message}; run the same command again",
-                code="gate_unavailable",
-                transient=any(item.transient for item in broken),
+            message = (
+                f"{len(broken)} dbt data tests could not be evaluated, the first is "
+                f"{broken[0].name}: {broken[0].message}"
+            )
+            if any(item.transient for item in broken):
+                raise DestinationFailure(
+                    f"{message}; run the same command again",
+                    code="gate_unavailable",
+                    transient=True,
+                )
+            raise ConfigurationError(
+                f"{message}; correct the test or the model, then run the same command again",
+                code="data_test_error",
             )
         return outcomes
 

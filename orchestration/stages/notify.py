@@ -18,6 +18,7 @@ from orchestration.stages.base import (
     UnitDone,
     UnitResult,
 )
+from orchestration.warehouse.fence import assert_fence
 
 
 class NotifyStage:
@@ -53,11 +54,13 @@ class NotifyStage:
             get_logger().info(
                 "notification", kind=kind, owner=owner, key=dedup_key, payload=payload
             )
-            context.connection.execute(
-                "update ops.outbox set delivered_at = clock_timestamp() "
-                "where outbox_id = %s and delivered_at is null",
-                [outbox_id],
-            )
+            with context.connection.transaction():
+                assert_fence(context.connection, claims[0].lease)
+                context.connection.execute(
+                    "update ops.outbox set delivered_at = clock_timestamp() "
+                    "where outbox_id = %s and delivered_at is null",
+                    [outbox_id],
+                )
         for claim in claims:
             yield UnitDone(claim.unit, output_ref=f"delivered/{len(rows)}")
 

@@ -1,7 +1,8 @@
 """Publish: make a version that passed its gate the one that every published view shows.
 
-A request whose result is already published changes nothing. Asked again after the pointer has moved
-on, a run that has published does not publish a second time.
+A request whose result is already published changes nothing. A run that has published and was cut
+off, or whose version an operator rolled back, does not publish it a second time; one that is asked
+for again after other code was published does, since taking an edit back is an edit too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class PublishStage:
             [context.run.run_id],
         ).fetchone()
         predecessor = published_version(context.connection, context.pipeline.name)
-        if own and own[0] == version:
+        if own and own[0] == version and not _asked_for_anew(context, version):
             predecessor = own[1]
         context.memory["predecessor"] = predecessor
         return [
@@ -96,3 +97,17 @@ class PublishStage:
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
         [checkpoint] = finished.values()
         return Conclusion(checkpoint.output_ref or "")
+
+
+def _asked_for_anew(context: StageContext, version: VersionId) -> bool:
+    """Whether this run had ended well and another version was published since, by no rollback."""
+    row = context.connection.execute(
+        "select version_id, kind from ops.publications where pipeline = %s "
+        "order by publication_id desc limit 1",
+        [context.pipeline.name],
+    ).fetchone()
+    return (
+        context.run.status == "finished"
+        and row is not None
+        and (row[0] != version and row[1] == "publish")
+    )

@@ -24,8 +24,11 @@ from orchestration.stages.base import (
     UnitResult,
 )
 from orchestration.warehouse.connections import Role
+from orchestration.warehouse.dbt.checks import check_models
+from orchestration.warehouse.dbt.keys import ModelKeys, compute_keys
 from orchestration.warehouse.dbt.session import DbtSession
 from orchestration.warehouse.fence import Lease, build_lease
+from orchestration.warehouse.live import live_shapes
 from orchestration.warehouse.manifests import Manifest, compose_manifest, record_manifest
 from orchestration.warehouse.store import (
     adopt_relations,
@@ -39,7 +42,6 @@ from orchestration.warehouse.versions import VersionModel, VersionRecord, record
 if TYPE_CHECKING:
     from orchestration.warehouse.dbt.build import BuildPlan
     from orchestration.warehouse.dbt.graph import ProjectGraph
-    from orchestration.warehouse.dbt.keys import ModelKeys
 
 _RACES = 3
 
@@ -98,8 +100,11 @@ class TransformStage:
         context.progress.update(self.name, "reading the dbt project")
         session = dbt_session(context, Role.TRANSFORMER, manifest)
         graph = load_project(context, session)
-        keys = _keys(graph, manifest, context)
+        check_models(graph, context.pipeline.publishes)
         with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
+            keys = compute_keys(
+                graph, manifest.checksums(graph.resources), live_shapes(connection, graph.resources)
+            )
             sweep_abandoned(connection)
             plan, relations = self._build(context, connection, session, graph, keys, claim)
             identity = version_id(
@@ -142,7 +147,7 @@ class TransformStage:
         connection: psycopg.Connection,
         session: DbtSession,
         graph: "ProjectGraph",
-        keys: "dict[str, ModelKeys]",
+        keys: dict[str, ModelKeys],
         claim: Claim,
     ) -> "tuple[BuildPlan, dict[str, str]]":
         """Builds what the store lacks; a key that another builder finished first is reused."""
@@ -231,19 +236,9 @@ def load_project(context: StageContext, session: DbtSession) -> "ProjectGraph":
     return graph
 
 
-def _keys(
-    graph: "ProjectGraph", manifest: Manifest, context: StageContext
-) -> "dict[str, ModelKeys]":
-    from orchestration.warehouse.dbt.checks import check_models
-    from orchestration.warehouse.dbt.keys import compute_keys
-
-    check_models(graph, context.pipeline.publishes)
-    return compute_keys(graph, manifest.checksums(graph.resources))
-
-
 def _models(
     graph: "ProjectGraph",
-    keys: "dict[str, ModelKeys]",
+    keys: dict[str, ModelKeys],
     relations: dict[str, str],
     context: StageContext,
 ) -> list[VersionModel]:

@@ -11,7 +11,12 @@ from datetime import datetime
 import psycopg
 from psycopg.rows import class_row
 
-from ingestion.artifacts import Measured, delete_artifact_rows, measure_artifacts
+from ingestion.artifacts import (
+    Measured,
+    delete_artifact_rows,
+    measure_artifacts,
+    replace_artifact_rows,
+)
 from ingestion.partitions import Partition
 from ingestion.resources import Resource
 from ingestion.sources import get_resource
@@ -131,15 +136,25 @@ def adopt_artifact(
     lease: Lease,
     *,
     keep_rejected: Callable[[], int],
-) -> str:
-    """Verifies what was loaded and makes it the partition's artifact; returns its checksum.
+) -> tuple[ArtifactId, str]:
+    """Verifies what was loaded and makes it the partition's artifact; returns its id and checksum.
 
     `keep_rejected` puts the rejected records into quarantine inside the same transaction and
-    returns how many there are. Raises `LeaseLost`, or `DestinationFailure` when rows are missing.
+    returns how many there are. An adopted artifact of the partition whose rows were damaged since
+    gets them back and stays. Raises `LeaseLost`, or `DestinationFailure` when rows are missing.
     """
     with connection.transaction():
         assert_fence(connection, lease)
         measured = measure_artifacts(connection, resource, [artifact_id])[artifact_id]
+        if damaged := _adopted_before(connection, artifact_id):
+            if Measured(damaged.loaded or 0, damaged.checksum or "") != measured:
+                raise DestinationFailure(
+                    f"{fetched.partition}: the rows in staging are not what was adopted, and the "
+                    "source has other content now; run the same command with --refresh",
+                    code="artifact_damaged",
+                )
+            replace_artifact_rows(connection, resource, damaged.artifact_id, artifact_id)
+            return damaged.artifact_id, measured.checksum
         quarantined = keep_rejected()
         if measured.rows != fetched.accepted or quarantined != fetched.rejected:
             raise DestinationFailure(
@@ -173,7 +188,12 @@ def adopt_artifact(
                 code="artifact_abandoned",
                 transient=True,
             )
-    return measured.checksum
+    return artifact_id, measured.checksum
+
+
+def _adopted_before(connection: psycopg.Connection, artifact_id: ArtifactId) -> Artifact | None:
+    new = find_artifacts(connection, [artifact_id])[artifact_id]
+    return find_adopted(connection, new.pipeline, [new.partition]).get(new.partition)
 
 
 _DEAD = """
@@ -196,14 +216,17 @@ def sweep_orphans(connection: psycopg.Connection, pipeline: str) -> int:
         connection.execute(_DEAD, [pipeline])
     rows = connection.execute(
         "select resource, array_agg(artifact_id) from ops.artifacts "
-        "where pipeline = %s and state = 'abandoned' and loaded is null group by resource",
+        "where pipeline = %s and state = 'abandoned' "
+        # A worker that was only paused may have gone on loading after an earlier sweep.
+        "and (loaded is null or created_at > clock_timestamp() - interval '7 days') "
+        "group by resource",
         [pipeline],
     ).fetchall()
     deleted = 0
     for resource, artifact_ids in rows:
         with connection.transaction():
             deleted += delete_artifact_rows(connection, get_resource(resource), artifact_ids)
-            # Zero rows are left: the next sweep need not look at it again.
+            # Zero rows are left: later sweeps need not look at it again for long.
             connection.execute(
                 "update ops.artifacts set loaded = 0 where artifact_id = any(%s)", [artifact_ids]
             )

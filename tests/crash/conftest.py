@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -36,8 +37,12 @@ def fresh_sluice(
     demo_server: DemoServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[], Sluice]]:
-    """Makes a Sluice with an empty warehouse and an empty home, as often as it is called."""
+    """Makes a Sluice with an empty warehouse and an empty home, as often as it is called.
+
+    All of them run one copy of the project, so that editing the checkout meanwhile changes nothing.
+    """
     databases: list[str] = []
+    project = tmp_path_factory.mktemp("project") / "copy"
 
     def administer(statement: str, *names: str) -> None:
         with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
@@ -55,7 +60,8 @@ def fresh_sluice(
             template,
         )
         home = tmp_path_factory.mktemp("home")
-        return Sluice(Warehouse(server.url(database=databases[-1])), home, demo_server)
+        sluice = Sluice(Warehouse(server.url(database=databases[-1])), home, demo_server)
+        return replace(sluice, project=project) if project.exists() else sluice.copy_project(project)
 
     yield make
     while databases:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,21 @@ def observe(sluice: Sluice) -> dict[str, Any]:
     return seen
 
 
-def differences(sluice: Sluice, undisturbed: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def differences(sluice: Sluice, undisturbed: dict[str, Any]) -> dict[str, Any]:
+    """name → (what is missing, what is too much)."""
     seen = observe(sluice)
     return {
-        name: (undisturbed.get(name), seen.get(name))
+        name: (
+            _without(undisturbed.get(name, ()), seen.get(name, ())),
+            _without(seen.get(name, ()), undisturbed.get(name, ())),
+        )
         for name in sorted({*undisturbed, *seen})
         if undisturbed.get(name) != seen.get(name)
     }
+
+
+def _without(these: Any, those: Any) -> list[Any]:
+    return list((Counter(these) - Counter(those)).elements())
 
 
 def move_to_another_machine(sluice: Sluice) -> None:
@@ -117,6 +126,9 @@ def test_a_run_killed_once_in_every_stage_ends_like_an_undisturbed_one(
             move_to_another_machine(sluice)
     last = sluice.at(tmp_path / "third").json(*REQUEST)
     assert last["outcome"] in {"published", "unchanged"}
+    assert [home.json(*REQUEST)["outcome"] for home in homes] == ["unchanged"] * 2
+    assert [list((home.home / "work").iterdir()) for home in homes] == [[], []]
+    assert all(was_killed for _, _, was_killed in killed[:-1]), killed
     assert differences(sluice, expected) == {}, killed
 
 

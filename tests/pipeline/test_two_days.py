@@ -11,7 +11,13 @@ def test_a_request_is_published_and_the_same_request_changes_nothing(sluice: Slu
     assert first["failure"] is None
     assert first["partitions"] == {"requested": 7, "extracted": 7, "reused": 0, "quarantined": 0}
     assert [stage["stage"] for stage in first["stages"]] == [
-        "initialize", "extract", "validate", "transform", "gate", "publish", "notify",
+        "initialize",
+        "extract",
+        "validate",
+        "transform",
+        "gate",
+        "publish",
+        "notify",
     ]
     assert sluice.query("select count(*) from analytics.fct_flights") == [(842 + 943,)]
 
