@@ -95,6 +95,10 @@ def run(
         str | None,
         typer.Option("--partitions", help="2013-01-01 or 2013-01-01..2013-01-31, ends included."),
     ] = None,
+    due: Annotated[
+        bool,
+        typer.Option("--due", help="What the pipeline's schedule asks for at its latest tick."),
+    ] = False,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Fetch everything again, under new revisions.")
     ] = False,
@@ -114,6 +118,7 @@ def run(
     command(
         pipeline_name=pipeline,
         partitions=partitions,
+        due=due,
         refresh=refresh,
         publish=not no_publish,
         as_of=as_of,

@@ -5,7 +5,7 @@ import shutil
 import typer
 
 from orchestration.cli.output import print_facts, print_json, say
-from orchestration.cli.session import ensure_sources, open_warehouse, read_settings, prepare_analyst
+from orchestration.cli.session import ensure_sources, open_warehouse, prepare_analyst, read_settings
 from orchestration.errors import ConfigurationError
 from orchestration.settings import Settings
 from orchestration.warehouse.connections import Warehouse

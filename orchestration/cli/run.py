@@ -17,6 +17,7 @@ from orchestration.settings import Settings
 from orchestration.triggers.accept import accept
 from orchestration.triggers.plan import preview
 from orchestration.triggers.request import RunRequest
+from orchestration.triggers.schedule import scheduled_request
 from orchestration.warehouse.connections import Role, Warehouse
 
 
@@ -24,6 +25,7 @@ def run(
     *,
     pipeline_name: str,
     partitions: str | None,
+    due: bool,
     refresh: bool,
     publish: bool,
     as_of: str | None,
@@ -32,13 +34,22 @@ def run(
 ) -> None:
     settings = read_settings()
     pipeline = get_pipeline(settings.pipelines_dir, pipeline_name)
-    request = RunRequest(
-        pipeline=pipeline.name,
-        days=_days(partitions),
-        refresh=refresh,
-        publish=publish,
-        as_of=_moment(as_of),
-    )
+    moment = _moment(as_of)
+    if due:
+        if partitions is not None or refresh:
+            raise ConfigurationError(
+                "--due takes its days from the schedule; leave out --partitions and --refresh",
+                code="bad_partitions",
+            )
+        request = scheduled_request(pipeline, moment or datetime.now(UTC), publish=publish)
+    else:
+        request = RunRequest(
+            pipeline=pipeline.name,
+            days=_days(partitions),
+            refresh=refresh,
+            publish=publish,
+            as_of=moment,
+        )
     prepare_logs(settings)
     warehouse = start_services(settings, say)
     if dry_run:
@@ -109,7 +120,8 @@ def _print_plan(plan: dict[str, object]) -> None:
 def _days(partitions: str | None) -> list[str]:
     if partitions is None:
         raise ConfigurationError(
-            "say which days, for example: --partitions 2013-01-01..2013-01-31", code="no_partitions"
+            "say which days, for example: --partitions 2013-01-01..2013-01-31; or what is due: --due",
+            code="no_partitions",
         )
     try:
         return day_windows(partitions)

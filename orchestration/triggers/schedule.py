@@ -1,0 +1,50 @@
+"""What a schedule asks for at a moment: a pure function of the pipeline's policy and the time."""
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from orchestration.errors import ConfigurationError
+from orchestration.model import TriggerKind
+from orchestration.pipelines.spec import PipelineSpec, Schedule
+from orchestration.triggers.request import RunRequest
+
+
+def latest_tick(schedule: Schedule, moment: datetime) -> datetime:
+    """The last time at or before `moment` at which the schedule fires, in its own time zone."""
+    local = moment.astimezone(ZoneInfo(schedule.time_zone))
+    # The iterator excludes its start and knows no seconds.
+    start = local.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    return next(CronSim(schedule.cron, start, reverse=True))
+
+
+def closed_days(schedule: Schedule, tick: datetime) -> list[str]:
+    """The days that the tick asks for: the last closed ones, yesterday at the latest."""
+    today: date = tick.date()
+    return [(today - timedelta(days=ago)).isoformat() for ago in range(schedule.days, 0, -1)]
+
+
+def scheduled_request(
+    pipeline: PipelineSpec, moment: datetime, *, publish: bool = True
+) -> RunRequest:
+    """The request of the pipeline's latest tick; the same until the next one.
+
+    Raises `ConfigurationError` for a pipeline without a schedule.
+    """
+    if pipeline.schedule is None:
+        raise ConfigurationError(
+            f"the pipeline {pipeline.name} has no schedule; add one to its file, or say which days "
+            "with --partitions",
+            code="no_schedule",
+        )
+    tick = latest_tick(pipeline.schedule, moment)
+    return RunRequest(
+        pipeline=pipeline.name,
+        days=closed_days(pipeline.schedule, tick),
+        trigger_kind=TriggerKind.SCHEDULE,
+        trigger_key=f"{tick.astimezone(UTC):%Y-%m-%dT%H%MZ}",
+        fetch_snapshots=True,
+        publish=publish,
+        as_of=moment,
+    )
