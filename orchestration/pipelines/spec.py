@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, field_validator
 
+from orchestration.model import StageName
 from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAcceptance, Declared
 from orchestration.pipelines.cron import check_cron
-from orchestration.pipelines.stages import Owner, StageName, Stages
+from orchestration.pipelines.stages import Owner, Stages
 
 # Models become relations with a suffix, and Postgres cuts names at 63 bytes.
 ModelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]

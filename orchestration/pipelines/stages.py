@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-# Whoever declares or reads a pipeline finds the stages' names here.
-from orchestration.model import StageName as StageName
+from orchestration.model import StageName
 from orchestration.pipelines.acceptance import (
     ArtifactAcceptance,
     Declared,

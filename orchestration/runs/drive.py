@@ -9,8 +9,8 @@ from ingestion.partitions import Partition
 from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
 from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
-from orchestration.model import Outcome, PartitionState, StageStatus
-from orchestration.pipelines.stages import OnFailure, StageName
+from orchestration.model import Outcome, PartitionState, StageName, StageStatus
+from orchestration.pipelines.stages import OnFailure
 from orchestration.runs.leases import Heartbeat, acquire, release
 from orchestration.runs.stage_runner import StageReport, StageRunner
 from orchestration.runs.state import (
@@ -113,7 +113,7 @@ class Drive:
         try:
             with self.heartbeat.keep(lease):
                 report, conclusion = self._run(ValidateStage(), lease)
-                memory["rejected"] = rejected_partitions(self.context, report.finished)
+                memory["rejected"] = rejected_partitions(report.finished)
                 if conclusion.held:
                     return Ended(Outcome.HELD, None, conclusion.held, StageName.VALIDATE)
                 _, conclusion = self._run(TransformStage(), lease)
@@ -233,7 +233,7 @@ class Drive:
     def _mark_quarantined(self, stage: Stage, report: StageReport) -> None:
         if stage.name is not StageName.VALIDATE:
             return
-        rejected = set(rejected_partitions(self.context, report.finished))
+        rejected = set(rejected_partitions(report.finished))
         self._write_marks(
             [
                 (item.partition, PartitionState.QUARANTINED, None)

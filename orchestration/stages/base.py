@@ -14,9 +14,8 @@ import psycopg
 from orchestration.code import Code
 from orchestration.errors import QualityFailure, SluiceError
 from orchestration.identity import IdempotencyKey, idempotency_key
-from orchestration.model import Run, RunPartition
+from orchestration.model import Run, RunPartition, StageName
 from orchestration.pipelines.spec import PipelineSpec
-from orchestration.pipelines.stages import StageName
 from orchestration.settings import Settings
 from orchestration.warehouse.connections import Warehouse
 from orchestration.warehouse.fence import Lease

@@ -26,7 +26,7 @@ from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejecte
 from orchestration.errors import SourceFailure
 from orchestration.failures import classify
 from orchestration.identity import ArtifactId, digest
-from orchestration.pipelines.stages import StageName
+from orchestration.model import StageName
 from orchestration.stages.base import (
     Checkpoint,
     Claim,

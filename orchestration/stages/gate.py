@@ -12,7 +12,8 @@ from expectations.subject import Subject
 from expectations.verdict import Verdict
 from orchestration.errors import ConfigurationError, DestinationFailure, QualityFailure
 from orchestration.identity import VersionId, digest
-from orchestration.pipelines.stages import OnFailure, StageName
+from orchestration.model import StageName
+from orchestration.pipelines.stages import OnFailure
 from orchestration.publication.versions import version_models
 from orchestration.stages.base import (
     Checkpoint,

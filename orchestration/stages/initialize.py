@@ -7,7 +7,7 @@ from ingestion.fetch import check_source
 from ingestion.sources import get_source
 from orchestration.errors import ConfigurationError
 from orchestration.identity import digest
-from orchestration.pipelines.stages import StageName
+from orchestration.model import StageName
 from orchestration.stages.base import (
     Checkpoint,
     Claim,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from orchestration.identity import digest
 from orchestration.logs import get_logger
-from orchestration.pipelines.stages import StageName
+from orchestration.model import StageName
 from orchestration.stages.base import (
     Checkpoint,
     Claim,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from orchestration.errors import DestinationFailure
 from orchestration.identity import RunId, VersionId, digest
-from orchestration.pipelines.stages import StageName
+from orchestration.model import StageName
 from orchestration.publication.flip import publish_version
 from orchestration.publication.grace import Patience
 from orchestration.publication.slots import prepare_slot

@@ -11,7 +11,7 @@ import psycopg
 
 from orchestration.errors import QualityFailure, TransformFailure
 from orchestration.identity import VersionId, digest, version_id
-from orchestration.pipelines.stages import StageName
+from orchestration.model import StageName
 from orchestration.publication.shape_check import check_version_shapes
 from orchestration.publication.versions import version_models
 from orchestration.stages.base import (

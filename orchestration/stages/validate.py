@@ -20,8 +20,9 @@ from expectations.subject import (
 from expectations.verdict import Severity, Verdict
 from orchestration.errors import QualityFailure
 from orchestration.identity import digest
+from orchestration.model import StageName
 from orchestration.pipelines.spec import OnRejected
-from orchestration.pipelines.stages import OnFailure, StageName
+from orchestration.pipelines.stages import OnFailure
 from orchestration.stages.acceptance import Finding, judge_artifact
 from orchestration.stages.base import (
     Checkpoint,
@@ -173,7 +174,7 @@ class ValidateStage:
             }
 
 
-def rejected_partitions(context: StageContext, finished: Mapping[Unit, Checkpoint]) -> list[str]:
+def rejected_partitions(finished: Mapping[Unit, Checkpoint]) -> list[str]:
     """The partitions that may not enter a version, by name."""
     return [
         unit.source_partition for unit, found in finished.items() if not found.result["accepted"]

@@ -12,8 +12,7 @@ from ingestion.sources import get_resource
 from ingestion.spool import Fetched
 from orchestration.errors import LeaseLost, SourceFailure
 from orchestration.identity import ArtifactId, RunId, VersionId
-from orchestration.model import Outcome, PartitionState, StageStatus
-from orchestration.pipelines.stages import StageName
+from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.publication.flip import publish_version
 from orchestration.publication.slots import prepare_slot
 from orchestration.runs.checkpoints import begin_attempts, record_failure, record_success

@@ -149,6 +149,7 @@ class Ran:
         self.logs = done.stdout + done.stderr
         assert done.stdout, done.stderr[-4000:]
         self.answer: dict[str, Any] = json.loads(done.stdout)
+        assert "records" in self.answer, done.stdout
         records = self.answer["records"]
         assert records["fetched"] == records["loaded"] + records["quarantined"]
 

@@ -50,7 +50,7 @@ FORBIDDEN = [
     (Role.GATE, "create table staging.mine (a int)"),
     (Role.EXTRACTOR, "update staging.flights__weather set temp = 0"),
     (Role.EXTRACTOR, "truncate staging.flights__weather"),
-    (Role.EXTRACTOR, "insert into ops.publications (pipeline, version_id, kind, slot) values ('a','b','publish','a')"),
+    (Role.EXTRACTOR, "insert into ops.publications (pipeline, version_id) values ('a', 'b')"),
     (Role.EXTRACTOR, "create view analytics.mine as select 1"),
     (Role.TRANSFORMER, "create view analytics.mine as select 1"),
     (Role.TRANSFORMER, "create view slot_a.mine as select 1"),
@@ -70,7 +70,7 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(("role", "statement"), FORBIDDEN, ids=[f"{r.value}: {s[:40]}" for r, s in FORBIDDEN])
+@pytest.mark.parametrize(("role", "statement"), FORBIDDEN)
 def test_a_role_cannot_do_the_work_of_another(
     warehouse: Warehouse, role: Role, statement: str
 ) -> None:

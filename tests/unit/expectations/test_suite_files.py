@@ -117,7 +117,7 @@ def test_parameters_are_found_in_expressions_and_moments_need_a_zone():
 
     assert plain_values({"as_of": datetime(2013, 1, 1, tzinfo=UTC), "first_day": date(2013, 1, 1)})
     with pytest.raises(ValueError, match="no time zone"):
-        plain_values({"as_of": datetime(2013, 1, 1)})  # noqa: DTZ001 - the missing zone is the case
+        plain_values({"as_of": datetime(2013, 1, 1)})
 
 
 def test_queries_take_only_names_that_artifacts_can_have():

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.model import StageName
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.files import get_pipeline, load_pipeline
 from orchestration.pipelines.spec import PipelineSpec
-from orchestration.pipelines.stages import StageName
 
 PIPELINES = Path(__file__).parents[3] / "orchestration" / "pipelines"
 
