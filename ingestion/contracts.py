@@ -139,11 +139,11 @@ class Contract:
         }
         page = {
             "schema_version": str,
-            "records": list[_typed_dict("Record", rules)],  # type: ignore[misc] # known at run time
+            "records": list[_typed_dict("Record", rules, extra="ignore")],  # type: ignore[misc] # known at run time
             "next": str | None,
             "total_records": int,
         }
-        return TypeAdapter(_typed_dict("Page", page))
+        return TypeAdapter(_typed_dict("Page", page, extra="allow"))
 
     @cached_property
     def record_validator(self) -> TypeAdapter[Any]:
@@ -152,7 +152,7 @@ class Contract:
             name: entry.pseudonym_rules() if entry.is_sensitive else entry.rules()
             for name, entry in self.redacted_fields.items()
         }
-        return TypeAdapter(_typed_dict("RedactedRecord", rules))
+        return TypeAdapter(_typed_dict("RedactedRecord", rules, extra="ignore"))
 
     def sql_types(self) -> dict[str, str]:
         """{column: Postgres type} of the staging table, bookkeeping columns last."""
@@ -177,9 +177,9 @@ class Contract:
         }
 
 
-def _typed_dict(name: str, rules: dict[str, Any]) -> Any:
+def _typed_dict(name: str, rules: dict[str, Any], *, extra: Literal["allow", "ignore"]) -> Any:
     # Type checkers know only the literal form of a TypedDict; these fields are found at run time.
     make_typed_dict: Any = TypedDict
     made = make_typed_dict(name, rules)
-    made.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
+    made.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra=extra)
     return made

@@ -11,14 +11,13 @@ from orchestration.errors import ConfigurationError
 from orchestration.logs import configure_logs
 from orchestration.model import Outcome
 from orchestration.pipelines.files import get_pipeline
-from orchestration.runs.runner import execute_run
 from orchestration.runs.summary import RunSummary
 from orchestration.settings import Settings
-from orchestration.triggers.accept import accept
 from orchestration.triggers.plan import preview
 from orchestration.triggers.request import RunRequest
 from orchestration.triggers.schedule import scheduled_request
-from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.triggers.start import run_request
+from orchestration.warehouse.connections import Warehouse
 
 
 def run(
@@ -66,12 +65,8 @@ def run(
 
 def drive(settings: Settings, warehouse: Warehouse, request: RunRequest) -> RunSummary:
     """Accepts the request and brings its run to an outcome."""
-    pipeline = get_pipeline(settings.pipelines_dir, request.pipeline)
-    code = read_code(settings.project_dir, pipeline)
-    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
-        accepted = accept(connection, request, pipeline, code)
     with choose_progress() as progress:
-        summary = execute_run(settings, warehouse, pipeline, code, accepted.run.run_id, progress)
+        summary = run_request(settings, warehouse, request, progress)
     if summary.ended.outcome in {Outcome.PUBLISHED, Outcome.DEGRADED}:
         prepare_analyst(settings, warehouse)
     return summary

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import secrets
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +16,54 @@ from harness import Sluice
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestion.demo_api.server import DemoServer
 from ingestion.partitions import Partition
 from orchestration.identity import idempotency_key
-from orchestration.warehouse.connections import Role
+from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.embedded import EmbeddedServer
 
 DAY = "2013-01-05"
 
 
-@pytest.fixture
-def edited(sluice: Sluice, tmp_path: Path) -> Sluice:
-    """A project that the test may edit, with one day of it published."""
-    copy = sluice.copy_project(tmp_path / "project")
+@pytest.fixture(scope="module")
+def published(
+    server: EmbeddedServer,
+    template: str,
+    demo_server: DemoServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Sluice:
+    """One published day, made once; tests work on clones of it."""
+    demo_server.clear()
+    home = tmp_path_factory.mktemp("home")
+    _clone(server, template, "one_day")
+    first = Sluice(Warehouse(server.url(database="one_day")), home, demo_server)
+    copy = first.copy_project(tmp_path_factory.mktemp("project") / "copy")
     assert copy.run(DAY)["outcome"] == "published"
     return copy
+
+
+@pytest.fixture
+def edited(
+    published: Sluice, server: EmbeddedServer, demo_server: DemoServer, tmp_path: Path
+) -> Iterator[Sluice]:
+    """A warehouse with one day published, from a project that the test may edit."""
+    demo_server.clear()
+    name = f"test_{secrets.token_hex(6)}"
+    _clone(server, "one_day", name)
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    shutil.copytree(published.project, project)
+    yield Sluice(Warehouse(server.url(database=name)), home, demo_server, project)
+    demo_server.clear()
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(f"drop database {name} with (force)".encode())
+
+
+def _clone(server: EmbeddedServer, template: str, name: str) -> None:
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(
+            f"create database {name} template {template} owner sluice_owner strategy file_copy".encode()
+        )
 
 
 def replace_in(file: Path, old: str, new: str) -> None:
@@ -225,7 +263,8 @@ def _every_command_answers(sluice: Sluice, run: str, version: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_refresh_brings_corrections_and_rollback_takes_them_back(sluice: Sluice) -> None:
+def test_a_refresh_brings_corrections_and_rollback_takes_them_back(edited: Sluice) -> None:
+    sluice = edited
     first = sluice.run(DAY)
     before = sluice.everything_published()
 
@@ -310,9 +349,9 @@ def snapshot_revisions(sluice: Sluice) -> set[int]:
 
 @pytest.mark.slow
 def test_a_snapshot_is_fetched_again_by_the_next_scheduled_run_and_not_by_a_manual_one(
-    sluice: Sluice,
+    edited: Sluice,
 ) -> None:
-    sluice.run(DAY)
+    sluice = edited
     sluice.demo.correct("airlines", changes=[({"carrier": "UA"}, {"name": "United"})])
     manual = sluice.run(f"{DAY}..2013-01-06")
     assert manual["partitions"] == {"requested": 7, "extracted": 2, "reused": 5, "quarantined": 0}
