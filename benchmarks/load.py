@@ -187,9 +187,7 @@ def compare(days: list[Day], repeat: int) -> list[Result]:
     try:
         for name in WAYS:
             measure(name, warehouse, days[:2], folder)
-        rounds = [
-            [measure(name, warehouse, days, folder) for name in WAYS] for _ in range(repeat)
-        ]
+        rounds = [[measure(name, warehouse, days, folder) for name in WAYS] for _ in range(repeat)]
     finally:
         warehouse.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -197,9 +195,13 @@ def compare(days: list[Day], repeat: int) -> list[Result]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Rows per CPU second of three ways to load flights.")
+    parser = argparse.ArgumentParser(
+        description="Rows per CPU second of three ways to load flights."
+    )
     parser.add_argument("--days", type=int, default=365, help="how many days of 2013 (default 365)")
-    parser.add_argument("--repeat", type=int, default=2, help="measurements of each way (default 2)")
+    parser.add_argument(
+        "--repeat", type=int, default=2, help="measurements of each way (default 2)"
+    )
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     days = read_days(arguments.days)

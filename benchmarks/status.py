@@ -26,10 +26,7 @@ def cpu_seconds(program: str) -> float:
     )
     after = os.times()
     return (
-        after.children_user
-        - before.children_user
-        + after.children_system
-        - before.children_system
+        after.children_user - before.children_user + after.children_system - before.children_system
     )
 
 

@@ -19,18 +19,25 @@ class EvaluationFailedError(Exception):
         super().__init__(error.message)
 
 
-_TRANSIENT_CLASSES = ("08", "40", "53", "57")
-_TRANSIENT_CODES = frozenset({"25P03", "25P04", "55P03", "57014"})
+# 25006 is missing: sessions are read-only here, so a suite tried to write.
+_TRANSIENT = ("08", "25P03", "25P04", "40", "53", "55006", "55P03", "57", "72")
+# Constraint at commit, disk full, limit of the settings, database dropped: nothing that passes.
+_PERMANENT = frozenset({"40002", "53100", "53400", "57P04"})
 _NAMES_ONLY_CLASSES = ("3D", "3F", "42")
 
 # libpq reports a refused login without an SQLSTATE.
 _REFUSED = (
     "authentication failed",
+    "certificate verify failed",
     "does not exist",
+    "does not support SSL",
     "no password supplied",
-    "no pg_hba.conf entry",
+    "not currently accepting connections",
     "not permitted to log in",
     "permission denied",
+    "pg_hba.conf",
+    "root certificate file",
+    "server certificate for",
 )
 
 
@@ -72,7 +79,7 @@ def _without_code(original: Any) -> EvaluationError:
 
 
 def _is_transient(code: str) -> bool:
-    return code.startswith(_TRANSIENT_CLASSES) or code in _TRANSIENT_CODES
+    return code.startswith(_TRANSIENT) and code not in _PERMANENT
 
 
 def _condition(code: str) -> str:

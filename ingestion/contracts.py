@@ -134,7 +134,9 @@ class Contract:
         good.
         """
         rules = {
-            entry.name: entry.pseudonym_rules() if entry.is_sensitive else entry.rules()
+            entry.name: entry.pseudonym_rules()
+            if isinstance(entry.about.sensitive, Pseudonym)
+            else entry.rules()
             for entry in self.fields
         }
         page = {

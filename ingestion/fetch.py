@@ -95,6 +95,8 @@ def collect_pages(
         judged = judge.judge(page.records, page.source_ref, is_checked=page.is_checked)
         builder.add(judged.accepted, [f"{page.source_ref}#{at}" for at in judged.positions])
         rejected += judged.rejected
+        # The next page is parsed into the same memory, which is still in the processor's cache.
+        page.records.clear()
         on_page(fetched, total)
     table = builder.finish()
     for unfit in builder.unstorable:

@@ -1,9 +1,7 @@
-"""What a fetch leaves on disk between fetching and loading: accepted rows, rejected records,
-counts.
+"""What a fetch leaves on disk between fetching and loading: accepted rows, rejected records, counts.
 
-Two files a partition, each written whole or not at all and readable by their owner alone; a
-checksum over both says later whether they are still what was fetched. Losing them costs a fetch,
-never data.
+One Arrow file a partition, written whole or not at all and readable by its owner alone; its checksum
+says later whether it is still what was fetched. Losing it costs a fetch, never data.
 """
 
 import hashlib
@@ -19,10 +17,13 @@ from typing import Any, Self
 from ingestion.partitions import Partition
 from ingestion.rejections import RejectedRecord
 
+_VALUES = b"sluice.partition"
+_REJECTED = b"sluice.rejected"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """A fetched partition: `ref` names its files in the spool, `checksum` is the sha256 of both.
+    """A fetched partition: `ref` names its file in the spool, `checksum` is that file's sha256.
 
     fetched = accepted + rejected, always. `fetched_at` is when the first page was asked for, in
     UTC.
@@ -59,22 +60,17 @@ class Fetched:
         )
 
 
-def rows_path(spool_dir: Path, ref: str) -> Path:
-    """The accepted rows: the contract's columns and `_source_ref`."""
+def spool_path(spool_dir: Path, ref: str) -> Path:
+    """The file of a spooled partition."""
     return spool_dir / f"{ref}.arrow"
-
-
-def rejected_path(spool_dir: Path, ref: str) -> Path:
-    """The rejected records, redacted, with the counts of the partition."""
-    return spool_dir / f"{ref}.rejected.json"
 
 
 def write_spooled(
     spool_dir: Path, table: Any, rejected: Sequence[RejectedRecord], facts: dict[str, Any]
 ) -> Fetched:
-    """Writes both files and returns the partition. `facts` are the other fields of `Fetched`.
+    """Writes the file and returns the partition. `facts` are the other fields of `Fetched`.
 
-    Raises `OSError` when the disk does not take them; then nothing of this fetch is left.
+    Raises `OSError` when the disk does not take it; then nothing of this fetch is left.
     """
     spool_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = Partition.parse(facts["partition"])
@@ -86,53 +82,58 @@ def write_spooled(
         "fetched_at": facts["fetched_at"].isoformat(),
         "unexpected_fields": list(facts["unexpected_fields"]),
     }
-    rows = _encode_rows(table)
-    records = [record.to_json() for record in rejected]
-    rest = json.dumps({"partition": values, "rejected": records}, allow_nan=False).encode()
-    try:
-        _write_whole(rows_path(spool_dir, ref), rows)
-        _write_whole(rejected_path(spool_dir, ref), rest)
-    except OSError:
-        discard_spooled(spool_dir, ref)
-        raise
-    return Fetched.from_json(values | {"checksum": _checksum(rows, rest)})
+    content = _encode(table, values, rejected)
+    _write_whole(spool_path(spool_dir, ref), content)
+    return Fetched.from_json(values | {"checksum": _checksum(content)})
 
 
 def load_spooled(spool_dir: Path, ref: str, checksum: str) -> Fetched | None:
-    """The spooled partition, or None when a file is missing or is not what was written."""
+    """The spooled partition, or None when its file is missing or is not what was written."""
     try:
-        rows = rows_path(spool_dir, ref).read_bytes()
-        rest = rejected_path(spool_dir, ref).read_bytes()
+        content = spool_path(spool_dir, ref).read_bytes()
     except OSError:
         return None
-    if _checksum(rows, rest) != checksum:
+    if _checksum(content) != checksum:
         return None
-    return Fetched.from_json(json.loads(rest)["partition"] | {"checksum": checksum})
+    import pyarrow as pa
 
-
-def read_rejected(spool_dir: Path, ref: str) -> list[RejectedRecord]:
-    """The rejected records of a spooled partition, in the source's order. Raises `OSError`."""
-    stored = json.loads(rejected_path(spool_dir, ref).read_bytes())
-    return [RejectedRecord(**record) for record in stored["rejected"]]
-
-
-def discard_spooled(spool_dir: Path, ref: str) -> None:
-    """Removes both files; they may be gone already."""
-    rows_path(spool_dir, ref).unlink(missing_ok=True)
-    rejected_path(spool_dir, ref).unlink(missing_ok=True)
+    values, _ = _decode_metadata(pa.ipc.open_file(content).schema)
+    return Fetched.from_json(values | {"checksum": checksum})
 
 
 def read_rows(spool_dir: Path, ref: str) -> Any:
-    """The accepted rows as an Arrow table. Raises `FileNotFoundError`."""
+    """The accepted rows as an Arrow table: the contract's columns and `_source_ref`.
+
+    Raises `FileNotFoundError`.
+    """
     import pyarrow as pa
 
-    with pa.memory_map(str(rows_path(spool_dir, ref))) as file:
+    with pa.memory_map(str(spool_path(spool_dir, ref))) as file:
         return pa.ipc.open_file(file).read_all()
 
 
-def _encode_rows(table: Any) -> bytes:
+def read_rejected(spool_dir: Path, ref: str) -> list[RejectedRecord]:
+    """The rejected records of a spooled partition, redacted, in the source's order.
+
+    Raises `FileNotFoundError`.
+    """
+    _, rejected = _decode_metadata(read_rows(spool_dir, ref).schema)
+    return [RejectedRecord(**record) for record in rejected]
+
+
+def discard_spooled(spool_dir: Path, ref: str) -> None:
+    """Removes the file; it may be gone already."""
+    spool_path(spool_dir, ref).unlink(missing_ok=True)
+
+
+def _encode(table: Any, values: dict[str, Any], rejected: Sequence[RejectedRecord]) -> bytes:
     import pyarrow as pa
 
+    metadata = {
+        _VALUES: json.dumps(values),
+        _REJECTED: json.dumps([record.to_json() for record in rejected], allow_nan=False),
+    }
+    table = table.replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     # Read back once and soon: Arrow's own form costs a tenth of what parquet does for a small table.
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -141,11 +142,13 @@ def _encode_rows(table: Any) -> bytes:
     return encoded
 
 
-def _checksum(*contents: bytes) -> str:
-    whole = hashlib.sha256()
-    for content in contents:
-        whole.update(hashlib.sha256(content).digest())
-    return whole.hexdigest()
+def _decode_metadata(schema: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    metadata = schema.metadata
+    return json.loads(metadata[_VALUES]), json.loads(metadata[_REJECTED])
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _write_whole(path: Path, content: bytes) -> None:

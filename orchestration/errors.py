@@ -50,9 +50,23 @@ class SluiceError(Exception):
 
 
 class SourceFailure(SluiceError):
-    """The source did not deliver usable data."""
+    """The source did not deliver usable data.
+
+    `retry_after` is the wait in seconds that the source asked for, if it did.
+    """
 
     kind = FailureKind.SOURCE
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        transient: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, transient=transient)
+        self.retry_after = retry_after
 
 
 class QualityFailure(SluiceError):
@@ -102,6 +116,21 @@ class LeaseLost(Busy):
             "wrote anything more; run the same command again",
             code="lease_lost",
         )
+
+
+class Cancelled(SluiceError):
+    """Somebody asked that this run be stopped; it goes on only when somebody asks for it again."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"run {run_id} was cancelled on request; what it finished is kept. To go on: "
+            f"sluice replay {run_id}",
+            code="cancelled",
+        )
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_BUSY
 
 
 class InternalError(SluiceError):

@@ -46,6 +46,22 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class Cause(StrEnum):
+    """Why a run or a unit ended without a result and is not tried again by itself."""
+
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    PERMANENT_ERROR = "permanent_error"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
+def cause_of(error_code: str, *, transient: bool) -> Cause:
+    """The cause that an end with this failure has."""
+    if error_code in set(Cause):
+        return Cause(error_code)
+    return Cause.ATTEMPTS_EXHAUSTED if transient else Cause.PERMANENT_ERROR
+
+
 class PartitionState(StrEnum):
     REQUESTED = "requested"
     EXTRACTED = "extracted"

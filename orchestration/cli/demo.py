@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from ingestion.partitions import day_windows
-from orchestration.cli.gates import failed_expectations
+from orchestration.cli.gates import failed_expectations, remark
 from orchestration.cli.output import console, print_json, print_rows, say
 from orchestration.cli.reading import fetch
 from orchestration.cli.run import drive, prepare_logs, print_summary
@@ -70,10 +70,7 @@ def _findings(
             {
                 "suite": row["suite"],
                 "verdict": row["verdict"],
-                "remarks": "; ".join(
-                    f"{item['type']} on {', '.join(item['columns']) or 'the table'}"
-                    for item in failed_expectations(row["results"])
-                ),
+                "remarks": "; ".join(remark(item) for item in failed_expectations(row["results"])),
             }
             for row in fetch(
                 connection,

@@ -12,11 +12,14 @@ def show(prefix: str | None, *, as_json: bool) -> None:
         run = resolve_run(connection, prefix)
         rows = fetch(
             connection,
-            # A run that reused another run's verdict shows the verdict on the same version.
-            "select stage, subject, suite, verdict, results, duration_s, evaluated_at, run_id "
-            "from ops.verdicts where run_id = %s or (stage = 'gate' and subject = %s) "
-            "order by verdict_id",
-            [run.run_id, run.version_id],
+            # The last word on each subject; a run that reused a gate's verdict shows that one.
+            "select stage, subject, suite, verdict, results, duration_s, evaluated_at, run_id from ("
+            "select distinct on (stage, subject, suite) * from ops.verdicts where run_id = %s "
+            "or (stage = 'gate' and subject = %s and run_id = ("
+            "select c.run_id from ops.run_stages s join ops.checkpoints c using (idempotency_key) "
+            "where s.run_id = %s and s.stage = 'gate')) "
+            "order by stage, subject, suite, verdict_id desc) v order by verdict_id",
+            [run.run_id, run.version_id, run.run_id],
         )
     if as_json:
         print_json({"run_id": run.run_id, "verdicts": rows})
@@ -51,3 +54,10 @@ def show(prefix: str | None, *, as_json: bool) -> None:
 def failed_expectations(verdict: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of a stored verdict that the data did not fulfil."""
     return [item for item in verdict["results"] if not item["success"]]
+
+
+def remark(expectation: dict[str, Any]) -> str:
+    """What a failed expectation says, in a few words: `why (how many)`."""
+    what = expectation["type"] if expectation.get("source") == "dbt" else expectation["reason"]
+    count = expectation.get("unexpected_count")
+    return f"{what} ({count})" if count else str(what)

@@ -1,26 +1,32 @@
-"""How answers and failures are printed: for people on a terminal, as JSON for machines."""
+"""How answers and failures are printed: for people on a terminal, plain elsewhere, as JSON for machines.
+
+Only a terminal needs rich, whose import would be the largest part of a short command.
+"""
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from orchestration.errors import SluiceError
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def console() -> Console:
+
+def console() -> "Console":
     """Standard output; tables are never cut where nobody looks at a terminal."""
+    from rich.console import Console
+
     return Console(soft_wrap=False, width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 def say(text: str) -> None:
     """A line for people, on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def print_json(value: Any) -> None:
@@ -34,42 +40,64 @@ def print_rows(
 ) -> None:
     """A table of rows, or the sentence `empty` when there is none."""
     if not rows:
-        console().print(empty, markup=False)
+        sys.stdout.write(empty + "\n")
         return
+    names = [column.replace("_", " ") for column in columns]
+    cells = [[shown(row.get(column)) for column in columns] for row in rows]
+    if not sys.stdout.isatty():
+        sys.stdout.write(title + "\n")
+        _print_plain([names, *cells])
+        return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*(shown(row.get(column)) for column in columns))
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
     console().print(table)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
     """Names and values, one a line."""
+    cells = [[name.replace("_", " "), shown(value)] for name, value in facts.items()]
+    if not sys.stdout.isatty():
+        _print_plain(cells)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), shown(value))
+    for name, value in cells:
+        table.add_row(name, Text(value))
     console().print(table)
 
 
+def _print_plain(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line.rstrip() + "\n")
+
+
 def shown(value: Any) -> str:
-    """A value as a person reads it; rich's markup in it is not interpreted."""
+    """A value as a person reads it."""
     match value:
         case None:
-            text = "-"
+            return "-"
         case bool():
-            text = "yes" if value else "no"
+            return "yes" if value else "no"
         case datetime():
-            text = f"{value:%Y-%m-%d %H:%M:%S}"
+            return f"{value:%Y-%m-%d %H:%M:%S}"
         case float():
-            text = f"{value:.2f}"
+            return f"{value:.2f}"
         case dict() | list():
-            text = json.dumps(value, default=_plain)
+            return json.dumps(value, default=_plain)
         case _:
-            text = str(value)
-    return text.replace("[", "\\[")
+            return str(value)
 
 
 def error_as_json(error: SluiceError) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ingestion.partitions import Partition
 from orchestration.errors import ConfigurationError
 from orchestration.identity import RunId
 from orchestration.model import (
+    Cause,
     Outcome,
     PartitionState,
     Run,
@@ -18,6 +19,7 @@ from orchestration.model import (
     StageName,
     StageStatus,
     TriggerKind,
+    cause_of,
 )
 from orchestration.warehouse.fence import Lease, assert_fence
 
@@ -75,11 +77,11 @@ def _as_run(row: dict[str, Any]) -> Run:
 
 
 def start_run(connection: psycopg.Connection, run_id: RunId, lease: Lease) -> None:
-    """accepted | failed → running. Needs the run's lease."""
+    """accepted | failed | cancelled → running. Needs the run's lease."""
     with connection.transaction():
         assert_fence(connection, lease)
         connection.execute(
-            "update ops.runs set status = 'running', outcome = null, failure = null, "
+            "update ops.runs set status = 'running', outcome = null, failure = null, cause = null, "
             "started_at = coalesce(started_at, clock_timestamp()), finished_at = null "
             "where run_id = %s",
             [run_id],
@@ -95,18 +97,16 @@ def finish_run(
     failure: dict[str, Any] | None,
     version_id: str | None,
 ) -> None:
-    """running → finished | failed, inside the caller's transaction. Needs the run's lease."""
+    """running → finished | failed | cancelled, inside the caller's transaction, under its lease."""
     assert_fence(connection, lease)
+    status, cause = "finished", None
+    if outcome is Outcome.FAILED and failure is not None:
+        cause = cause_of(failure["error_code"], transient=failure["transient"])
+        status = "cancelled" if cause is Cause.CANCELLED else "failed"
     connection.execute(
-        "update ops.runs set status = %s, outcome = %s, failure = %s, "
+        "update ops.runs set status = %s, outcome = %s, failure = %s, cause = %s, recoveries = 0, "
         "version_id = coalesce(%s, version_id), finished_at = clock_timestamp() where run_id = %s",
-        [
-            "failed" if outcome is Outcome.FAILED else "finished",
-            outcome,
-            Jsonb(failure) if failure else None,
-            version_id,
-            run_id,
-        ],
+        [status, outcome, Jsonb(failure) if failure else None, cause, version_id, run_id],
     )
 
 
@@ -146,15 +146,23 @@ def mark_partitions(
 
 
 def start_stage(
-    connection: psycopg.Connection, run_id: str, stage: StageName, position: int, lease: Lease
+    connection: psycopg.Connection,
+    run_id: str,
+    stage: StageName,
+    position: int,
+    lease: Lease,
+    *,
+    owner: str | None = None,
 ) -> None:
+    """Marks the stage running; `owner` is who is told about it."""
     with connection.transaction():
         assert_fence(connection, lease)
         connection.execute(
-            "insert into ops.run_stages (run_id, stage, position, status) "
-            "values (%s, %s, %s, 'running') on conflict (run_id, stage) do update "
-            "set status = 'running', started_at = clock_timestamp(), finished_at = null",
-            [run_id, stage, position],
+            "insert into ops.run_stages (run_id, stage, position, status, owner) "
+            "values (%s, %s, %s, 'running', %s) on conflict (run_id, stage) do update "
+            "set status = 'running', owner = excluded.owner, started_at = clock_timestamp(), "
+            "finished_at = null",
+            [run_id, stage, position, owner],
         )
 
 
@@ -178,3 +186,13 @@ def finish_stage(
             "where run_id = %s and stage = %s",
             [status, idempotency_key, attempts, input_ref, output_ref, run_id, stage],
         )
+
+
+def close_stages(connection: psycopg.Connection, run_id: str, lease: Lease) -> None:
+    """running → failed for the stages that a dead worker left, inside the caller's transaction."""
+    assert_fence(connection, lease)
+    connection.execute(
+        "update ops.run_stages set status = 'failed', finished_at = clock_timestamp() "
+        "where run_id = %s and status = 'running'",
+        [run_id],
+    )

@@ -69,8 +69,13 @@ class GateStage:
         ]
 
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
-        """A verdict is a fact about an immutable version, so it holds for as long as it is kept."""
-        return set(checkpoints)
+        """A verdict is a fact about an immutable version; it is asked for again only when another
+        verdict, by other rules, has had the last word on the version's state."""
+        row = context.connection.execute(
+            "select state from ops.versions where version_id = %s", [context.memory["version_id"]]
+        ).fetchone()
+        may_pass = row is not None and row[0] in ("passed", "published", "retired")
+        return {unit for unit, found in checkpoints.items() if may_pass or found.result["refused"]}
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         [claim] = claims
@@ -180,13 +185,13 @@ class GateStage:
 
 
 def _settle(context: StageContext, version: VersionId, lease: Lease, *, passed: bool) -> None:
-    """candidate | held | passed → passed | held; a published version stays what it is."""
+    """candidate | passed | refused → passed | refused; a published version stays what it is."""
     assert_fence(context.connection, lease)
+    # Where the gate itself rejects, it may also think better of it; else rejecting is a decision.
     refusal = "rejected" if context.pipeline.stages.gate.on_failure is OnFailure.FAIL else "held"
     context.connection.execute(
-        "update ops.versions set state = %s where version_id = %s "
-        "and state in ('candidate', 'passed', 'held')",
-        ["passed" if passed else refusal, version],
+        "update ops.versions set state = %s where version_id = %s and state = any(%s)",
+        ["passed" if passed else refusal, version, ["candidate", "passed", "held", refusal]],
     )
 
 
@@ -209,6 +214,7 @@ def _tests_as_verdict(outcomes: "Sequence[TestOutcome]") -> dict[str, Any]:
         },
         "results": [
             {
+                "source": "dbt",
                 "type": item.name,
                 "columns": [item.column] if item.column else [],
                 "severity": "critical" if item.severity == "error" else "warning",

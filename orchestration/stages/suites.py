@@ -10,9 +10,10 @@ from psycopg.types.json import Jsonb
 
 from expectations.parameters import Value
 from expectations.suite import Suite, load_suite, suite_hash
-from expectations.verdict import EvaluationError, Verdict
+from expectations.verdict import Verdict
 from ingestion.partitions import SNAPSHOT
-from orchestration.errors import ConfigurationError, DestinationFailure, SluiceError
+from orchestration.errors import ConfigurationError
+from orchestration.failures import classify_evaluation
 from orchestration.warehouse.artifacts import Artifact
 from orchestration.warehouse.fence import Lease, assert_fence
 from orchestration.warehouse.names import staging_table
@@ -92,22 +93,9 @@ def record_verdicts(
         )
 
 
-def unevaluated(suite: str, error: EvaluationError) -> SluiceError:
-    """A suite that could not be evaluated says nothing about the data; this is what it does say."""
-    message = f"suite {suite} could not be evaluated ({error.code}): {error.message}"
-    if error.code in {"missing_column", "missing_parameter", "42703", "42P01", "evaluation"}:
-        return ConfigurationError(
-            f"{message}; correct the suite or the model it judges, then run the same command again",
-            code="suite_error",
-        )
-    return DestinationFailure(
-        f"{message}; run the same command again", code="gate_unavailable", transient=error.transient
-    )
-
-
 def refuse_errors(verdicts: Mapping[str, Verdict]) -> None:
     """Raises for the first suite that could not be evaluated; transient errors come first."""
     broken = [(name, item.error) for name, item in verdicts.items() if item.error is not None]
     for name, error in sorted(broken, key=lambda item: not (item[1] and item[1].transient)):
         if error is not None:
-            raise unevaluated(name, error)
+            raise classify_evaluation(name, error)

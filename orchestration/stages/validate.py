@@ -257,12 +257,12 @@ def _blame(
                 unexpected = (result.partitions or {}).get(artifact.partition)
                 if result.partitions and unexpected is None:
                     continue
-                columns = ", ".join(result.columns) or "the partition"
+                columns = ", ".join(result.columns)
                 count = f" ({unexpected} records)" if unexpected else ""
                 findings[artifact.artifact_id].append(
                     Finding(
-                        f"{verdict.suite}:{result.expectation_id}",
-                        f"{result.type} on {columns}{count}: {result.reason}",
+                        f"{verdict.suite}:{result.type}({columns})",
+                        f"{result.reason}{count}",
                         blocks=severity is Severity.CRITICAL,
                     )
                 )

@@ -187,8 +187,8 @@ def check_quarantine(sluice: Sluice, row: Row, answer: dict[str, Any]) -> None:
         table: {
             str(rule): int(count)
             for rule, count in sluice.query(
-                f"select rule, count(*) from quarantine.{table} "
-                f"where run_id = '{answer['run_id']}' group by rule"
+                f"select split_part(rule, ':', 1), count(*) from quarantine.{table} "
+                f"where run_id = '{answer['run_id']}' group by 1"
             )
         }
         for table in ("records", "partitions")

@@ -111,7 +111,7 @@ def test_an_edited_description_and_comment_change_nothing_published(edited: Slui
     first = edited.run(DAY)
     folder = edited.project / "dbt_project/models/marts/flights"
     models = folder / "_flights__models.yml"
-    models.write_text(models.read_text().replace("description: ", "description: Now ", 1))
+    replace_in(models, "One row per scheduled flight: ", "Exactly one row per scheduled flight: ")
     (folder / "dim_carrier.sql").write_text(
         "-- a comment\n" + (folder / "dim_carrier.sql").read_text()
     )
@@ -154,6 +154,30 @@ def test_an_edited_suite_holds_the_next_run_and_taking_it_back_changes_nothing(
     assert (again["run_id"], again["outcome"]) == (first["run_id"], "unchanged")
     assert again["version"] == first["version"]
     assert edited.everything_published() == before
+
+
+@pytest.mark.slow
+def test_a_version_that_passed_is_published_although_other_rules_held_it_meanwhile(
+    edited: Sluice,
+) -> None:
+    """The moment is given, so that the first and the last run ask for one and the same verdict."""
+    moment = ("--as-of", "2013-03-01T00:00:00+00:00")
+    model = edited.project / "dbt_project/models/marts/flights/dim_carrier.sql"
+    replace_in(model, "        carrier_name\n", "        upper(carrier_name) as carrier_name\n")
+    passed = edited.run(DAY, "--no-publish", *moment)
+
+    suite = edited.project / "expectations/suites/marts/dim_carrier.yml"
+    good = suite.read_text()
+    replace_in(suite, '{"$PARAMETER": input_rows_flights__airlines}', "1000000")
+    held = edited.run(DAY, "--no-publish", *moment, code=10)
+    assert held["version"] == passed["version"]
+    assert edited.json("versions", "show", held["version"])["state"] == "held"
+
+    suite.write_text(good)
+    done = edited.run(DAY, *moment)
+    assert (done["outcome"], done["version"]) == ("published", passed["version"])
+    verdicts = edited.json("gates", "show", done["run_id"])["verdicts"]
+    assert {item["verdict"] for item in verdicts} <= {"passed", "warned"}
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestration.errors import ConfigurationError, SluiceError
-from orchestration.warehouse.dbt.failures import DatabaseTrouble, describe_trouble, failure_of
+from orchestration.warehouse.dbt.failures import (
+    DatabaseTrouble,
+    describe_refusal,
+    describe_trouble,
+    failure_of,
+)
 from orchestration.warehouse.dbt.profile import (
     PROFILE,
     TARGET,
@@ -149,7 +154,7 @@ def _value_free_errors() -> Iterator[dict[str, DatabaseTrouble]]:
         try:
             return original_open.__func__(cls, connection)
         except FailedToConnectError as error:
-            troubles[str(connection.name or "")] = DatabaseTrouble("08001", _first_line(error))
+            troubles[str(connection.name or "")] = describe_refusal(str(error))
             raise
 
     Manager.exception_handler = exception_handler
@@ -190,8 +195,3 @@ def _describe(error: Any) -> DatabaseTrouble:
         name=type(error).__name__,
         extra="\n".join([*lines, *([f"HINT: {hint}"] if hint else [])]),
     )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else "the warehouse did not answer"

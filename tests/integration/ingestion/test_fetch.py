@@ -279,3 +279,23 @@ def test_the_same_content_fetched_twice_has_the_same_rows(fetch: Fetch, tmp_path
 def test_what_a_fetch_says_of_itself_is_json(fetch: Fetch) -> None:
     fetched = fetch("airlines", "snapshot")
     assert Fetched.from_json(json.loads(json.dumps(fetched.to_json()))) == fetched
+
+
+def test_ingestion_runs_on_its_own(
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from ingestion.__main__ import main
+
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert (
+        main(["fetch", "flights.weather", "2013-02-11..2013-02-12", "--spool", str(tmp_path)]) == 0
+    )
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["rejected"] for line in lines] == [0, 1]
+    assert main(["fetch", "flights.airlines", "--spool", str(tmp_path)]) == 0
+    assert main(["fetch", "flights.nothing"]) == 1
+    assert "the resources of flights are" in capsys.readouterr().err

@@ -28,10 +28,61 @@ def read(answer: Any) -> Page:
     return read_page(json.dumps(answer).encode(), REF, WEATHER, PARTITION)
 
 
-def test_a_page_knows_where_it_came_from_and_whether_it_may_hold_a_nul() -> None:
-    assert read(ANSWER).source_ref == REF
-    assert not read(ANSWER).may_hold_nul
-    assert read(ANSWER | {"records": ["a\0b"]}).may_hold_nul
+WEATHER_RECORD = {
+    "origin": "EWR",
+    "year": 2013,
+    "month": 2,
+    "day": 12,
+    "hour": 3,
+    "temp": 39.02,
+    "dewp": None,
+    "humid": 61.63,
+    "wind_dir": 260,
+    "wind_speed": 8.05,
+    "wind_gust": None,
+    "precip": 0,
+    "pressure": 1008.3,
+    "visib": 10,
+    "time_hour": "2013-02-12T08:00:00Z",
+}
+
+
+def test_a_page_of_good_records_is_checked_as_a_whole() -> None:
+    page = read(ANSWER | {"records": [WEATHER_RECORD] * 3, "extra": "a page may say more"})
+    assert (page.is_checked, page.source_ref) == (True, REF)
+    assert page.records == [WEATHER_RECORD] * 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"wind_speed": 1048.4},
+        {"surprise": 1},
+        {"origin": "E\0R"},
+        {"temp": float("inf")},
+        {"visib": "1"},
+    ],
+)
+def test_anything_else_is_left_to_be_judged_record_by_record(change: dict[str, Any]) -> None:
+    changed = json.dumps(ANSWER | {"records": [WEATHER_RECORD | change]}).replace(
+        "Infinity", "1e999"
+    )
+    page = read_page(changed.encode(), REF, WEATHER, PARTITION)
+    assert not page.is_checked
+    assert page.records == [WEATHER_RECORD | change]
+
+
+def test_a_text_that_looks_like_a_name_costs_the_quick_way_and_nothing_else() -> None:
+    flights = get_resource("flights.airlines")
+    body = {"schema_version": "1", "records": [{"carrier": "UA", "name": 'a":b'}], "next": None}
+    page = read_page(
+        json.dumps(body | {"total_records": 1}).encode(),
+        "/v1/airlines?page=1",
+        flights,
+        Partition("flights.airlines", "snapshot"),
+    )
+    assert not page.is_checked
+    assert page.records == body["records"]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def judge_of(name: str = "flights.weather") -> PartitionJudge:
     return PartitionJudge(contract, Partition(name, "2013-02-12"), Redactor(contract, b"key"))
 
 
-def judge(records: list[Any], name: str = "flights.weather", nul: bool = False) -> JudgedPage:
-    return judge_of(name).judge([*records], "/v1/x?page=1", may_hold_nul=nul)
+def judge(records: list[Any], name: str = "flights.weather") -> JudgedPage:
+    return judge_of(name).judge([*records], "/v1/x?page=1", is_checked=False)
 
 
 def test_a_good_page_is_accepted_whole() -> None:
@@ -86,11 +86,11 @@ def test_a_bad_record_is_rejected_and_its_neighbours_are_not() -> None:
 def test_of_two_records_with_one_key_the_later_is_rejected_also_across_pages() -> None:
     judging = judge_of()
     again = WEATHER | {"time_hour": "2013-02-12T03:00:00-05:00", "temp": 1.0}
-    first = judging.judge([dict(WEATHER)], "/1", may_hold_nul=False)
+    first = judging.judge([dict(WEATHER)], "/1", is_checked=False)
     second = judging.judge(
         [again, WEATHER | {"hour": 4, "time_hour": "2013-02-12T09:00:00Z"}],
         "/2",
-        may_hold_nul=False,
+        is_checked=False,
     )
     assert len(first.accepted) == 1
     assert second.positions == [1]
@@ -154,14 +154,14 @@ def test_whatever_is_wrong_the_rule_has_a_name_and_the_address_is_nowhere(
 
 
 def test_a_nul_character_is_rejected_and_shown_as_an_escape() -> None:
-    page = judge([FLIGHT | {"tailnum": "N1\x0042"}], "flights.flights", nul=True)
+    page = judge([FLIGHT | {"tailnum": "N1\x0042"}], "flights.flights")
     (rejected,) = page.rejected
     assert rejected.rule == "tailnum.nul_character"
     assert rejected.payload["tailnum"] == "N1\\u000042"
 
 
 def test_a_nul_in_a_sensitive_field_is_rejected_too() -> None:
-    page = judge([FLIGHT | {"crew_email": "a\0b"}], "flights.flights", nul=True)
+    page = judge([FLIGHT | {"crew_email": "a\0b"}], "flights.flights")
     assert page.rejected[0].rule == "crew_email.nul_character"
     assert "crew_pseudonym" not in page.rejected[0].payload
 
@@ -171,7 +171,7 @@ def test_unexpected_fields_are_known_by_name_and_never_by_value() -> None:
     page = judging.judge(
         [WEATHER | {"surprise": EMAIL, EMAIL: 1}, WEATHER | {"temp": "x", "other": EMAIL}],
         "/1",
-        may_hold_nul=False,
+        is_checked=False,
     )
     assert judging.unexpected_fields == {"surprise", "other", "(unprintable)"}
     assert len(page.accepted) == 1
@@ -210,7 +210,7 @@ records = st.one_of(
 @given(st.lists(records, max_size=5))
 def test_whatever_arrives_is_accepted_or_rejected_and_storable(page_records: list[Any]) -> None:
     given = [dict(record) if isinstance(record, dict) else record for record in page_records]
-    page = judge(given, "flights.flights", nul=True)
+    page = judge(given, "flights.flights")
     assert len(page.accepted) + len(page.rejected) == len(page_records)
     for rejected in page.rejected:
         stored = json.dumps(rejected.payload, allow_nan=False)

@@ -52,12 +52,13 @@ def test_values_arrive_with_the_contracts_types() -> None:
 
 def test_a_value_that_does_not_fit_its_column_comes_back_and_the_rest_stays() -> None:
     builder = TableBuilder(CONTRACT)
-    wrong = [{"value": 2**60 + 1}, {"text": "\ud800"}]
-    builder.add([ROW, ROW | wrong[0], ROW, ROW | wrong[1]], ["/1#0", "/1#1", "/1#2", "/1#3"])
+    wrong = [{"value": 2**60 + 1}, {"text": "\ud800"}, {"on": "2013-02-30"}]
+    records = [ROW, *(ROW | change for change in wrong), ROW]
+    builder.add(records, [f"/1#{at}" for at in range(5)])
     table = builder.finish()
-    assert table.column("_source_ref").to_pylist() == ["/1#0", "/1#2"]
+    assert table.column("_source_ref").to_pylist() == ["/1#0", "/1#4"]
     found = [(unfit.field.name, unfit.source_ref) for unfit in builder.unstorable]
-    assert found == [("value", "/1#1"), ("text", "/1#3")]
+    assert found == [("value", "/1#1"), ("text", "/1#2"), ("on", "/1#3")]
 
 
 def test_many_records_become_batches_and_lose_nothing() -> None:
