@@ -94,8 +94,7 @@ class AdoptedStage(ExtractStage):
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         [artifact] = find_artifacts(context.connection, [ARTIFACT]).values()
-        with context.warehouse.connect(Role.EXTRACTOR, autocommit=True) as connection:
-            assert intact_artifacts(connection, [artifact]) == {ARTIFACT}
+        assert intact_artifacts(context.sessions.get(Role.EXTRACTOR), [artifact]) == {ARTIFACT}
         for claim in claims:
             yield UnitDone(
                 claim.unit, output_ref=artifact.artifact_id, checksum=artifact.checksum,

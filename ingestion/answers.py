@@ -1,4 +1,4 @@
-"""What an answer of a source means: a page of records, or an error and whether it may pass by
+"""What the body of an answer means: a page of records, or an error and whether it may pass by
 itself.
 
 An answer that is not the page that was asked for is refused as a whole. No message quotes an
@@ -6,11 +6,8 @@ answer.
 """
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
@@ -86,56 +83,6 @@ def check_version(resource: Resource, version: str) -> None:
             f"{resource.contract.version} supports {', '.join(supported)}; "
             "read what changed and extend the contract"
         )
-
-
-def status_error(name: str, variable: str, status: int, retry_after: float | None) -> SourceError:
-    """The error that an HTTP status other than 200 means."""
-    if status in (401, 403):
-        return SourceError(
-            f"the source {name} refused the token (HTTP {status}); set a valid one in {variable}",
-            code="source_unauthorized",
-        )
-    if status == 404:
-        return SourceError(
-            f"the source {name} does not know the resource (HTTP 404); compare its path in the "
-            "contract's resource with the source's documentation",
-            code="source_not_found",
-        )
-    if status == 429:
-        return SourceError(
-            f"the source {name} limits the rate (HTTP 429); try later or with fewer at once",
-            code="source_rate_limited",
-            transient=True,
-            retry_after=retry_after,
-        )
-    if status >= 500 or status in (408, 425):
-        return SourceError(
-            f"the source {name} failed (HTTP {status}); try later, or tell its owner",
-            code="source_unavailable",
-            transient=True,
-            retry_after=retry_after,
-        )
-    return SourceError(
-        f"the source {name} refused the request (HTTP {status}); compare path and parameters "
-        "of the resource with the source's documentation",
-        code="source_refused",
-    )
-
-
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """The wait that `Retry-After` asks for, in seconds from now; None without one that makes
-    sense.
-    """
-    text = headers.get("Retry-After", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 def _parse_and_check(body: bytes, resource: Resource) -> tuple[Any, bool]:

@@ -17,10 +17,12 @@ from typing import Self
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
-from ingestion.answers import Page, read_page, retry_after_seconds, status_error
+from ingestion.answers import Page, read_page
 from ingestion.errors import FetchStopped, IngestionConfigurationError, SourceError
 from ingestion.partitions import Partition
 from ingestion.resources import Resource, Source
+from ingestion.statuses import retry_after_seconds, status_error
+from ingestion.transport import timed_out, transport_error
 
 _LARGEST_PAGE_BYTES = 64 * 2**20
 
@@ -72,6 +74,11 @@ class SourceClient:
         if self._base.scheme not in ("http", "https") or not self._base.host:
             raise IngestionConfigurationError(
                 f"{source.url_variable} is no http(s) address; set it to one like https://host",
+                code="source_not_configured",
+            )
+        if not environ[source.token_variable].isascii():
+            raise IngestionConfigurationError(
+                f"{source.token_variable} has characters that cannot be sent; set a valid token",
                 code="source_not_configured",
             )
         self._http = httpx.Client(
@@ -165,29 +172,21 @@ class SourceClient:
         return read_page(body, url.raw_path.decode("ascii"), resource, partition)
 
     def _read_body(self, url: httpx.URL, deadline: float) -> bytes:
-        name, variable = self.source.name, self.source.token_variable
+        source = self.source
         try:
             with self._http.stream("GET", url) as response:
                 if response.status_code != httpx.codes.OK:
                     raise status_error(
-                        name, variable, response.status_code, retry_after_seconds(response.headers)
+                        source.name,
+                        source.token_variable,
+                        response.status_code,
+                        retry_after_seconds(response.headers),
+                        source.url_variable,
                     )
-                return _read_within(response, name, deadline)
-        except httpx.TimeoutException:
-            raise _timed_out(name) from None
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError):
-            raise SourceError(
-                f"the source {name} broke off its answer; if it goes on, tell its owner",
-                code="source_truncated",
-                transient=True,
-            ) from None
-        except httpx.HTTPError:
-            raise SourceError(
-                f"the source {name} cannot be reached; see whether it runs and whether "
-                f"{self.source.url_variable} is right",
-                code="source_unavailable",
-                transient=True,
-            ) from None
+                return _read_within(response, source, deadline)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # Its text may quote the token.
+            raise transport_error(source, error) from None
 
 
 class _Backoff:
@@ -209,32 +208,24 @@ def missing_variables(source: Source, environ: Mapping[str, str]) -> list[str]:
     return [name for name in (source.url_variable, source.token_variable) if not environ.get(name)]
 
 
-def _read_within(response: httpx.Response, name: str, deadline: float) -> bytes:
+def _read_within(response: httpx.Response, source: Source, deadline: float) -> bytes:
     parts, size = [], 0
     for part in response.iter_bytes():
         parts.append(part)
         size += len(part)
         if size > _LARGEST_PAGE_BYTES:
             raise SourceError(
-                f"a page of the source {name} has more than {_LARGEST_PAGE_BYTES >> 20} MiB; "
+                f"a page of the source {source.name} has more than {_LARGEST_PAGE_BYTES >> 20} MiB; "
                 "ask its owner for smaller pages",
                 code="source_page_too_large",
             )
         if monotonic() > deadline:
-            raise _timed_out(name)
+            raise timed_out(source)
     return b"".join(parts)
 
 
 def _is_transient(error: BaseException) -> bool:
     return isinstance(error, SourceError) and error.transient
-
-
-def _timed_out(name: str) -> SourceError:
-    return SourceError(
-        f"the source {name} did not answer in time; try later, or raise SLUICE_FETCH_TIMEOUT_S",
-        code="source_timeout",
-        transient=True,
-    )
 
 
 def _invalid(resource: Resource | None, what: str) -> SourceError:

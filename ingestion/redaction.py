@@ -58,16 +58,17 @@ class Redactor:
         for field in self._sensitive:
             redaction = field.about.sensitive
             into = redaction.into if isinstance(redaction, Pseudonym) else None
+            name, pseudonym = field.name, self._pseudonym
             for position, record in enumerate(records):
                 if type(record) is not dict:
                     continue
-                value = record.pop(field.name, _MISSING)
+                value = record.pop(name, _MISSING)
                 if into is None:
                     continue
                 # A field of the pseudonym's name is the source's own, not ours.
                 record.pop(into, None)
                 if type(value) is str and "\0" not in value:
-                    record[into] = self._pseudonym(value)
+                    record[into] = pseudonym(value)
                 elif value is None and field.nullable:
                     record[into] = None
                 else:

@@ -9,9 +9,11 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from time import time
 from typing import Any, Self
 
 from ingestion.partitions import Partition
@@ -124,6 +126,19 @@ def read_rejected(spool_dir: Path, ref: str) -> list[RejectedRecord]:
 def discard_spooled(spool_dir: Path, ref: str) -> None:
     """Removes the file; it may be gone already."""
     spool_path(spool_dir, ref).unlink(missing_ok=True)
+
+
+def sweep_spool(spool_dir: Path, older_than: timedelta) -> int:
+    """Removes files that nobody came back for; returns how many. The folder may be missing."""
+    limit = time() - older_than.total_seconds()
+    removed = 0
+    for path in [*spool_dir.glob("*.arrow"), *spool_dir.glob(".*.draft")]:
+        # Another process may be sweeping or discarding the same files.
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < limit:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def _encode(table: Any, values: dict[str, Any], rejected: Sequence[RejectedRecord]) -> bytes:

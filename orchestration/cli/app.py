@@ -135,6 +135,71 @@ def status(run: RunArgument = None, json: Json = False) -> None:
     command(run, as_json=json)
 
 
+@app.command()
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id.")],
+    stage: Annotated[
+        str | None,
+        typer.Option("--stage", help="Default: the one that failed or was held, else validate."),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why; kept for ever.")
+    ] = "no reason was given",
+    json: Json = False,
+) -> None:
+    """Do one stage of a run again, and then what depends on it."""
+    from orchestration.cli.replay import replay as command
+
+    command(run, stage_name=stage, reason=reason, as_json=json)
+
+
+@app.command()
+def cancel(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why; kept for ever.")
+    ] = "no reason was given",
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, help="Seconds to wait until it has stopped.")
+    ] = 20.0,
+    json: Json = False,
+) -> None:
+    """Stop a run; what it finished is kept, and it can be resumed."""
+    from orchestration.cli.cancel import cancel as command
+
+    command(run, reason=reason, wait_s=wait, as_json=json)
+
+
+@app.command()
+def recover(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the runs, change nothing.")
+    ] = False,
+    max_recoveries: Annotated[
+        int, typer.Option(min=1, help="Give a run up after so many workers died on it.")
+    ] = 5,
+    json: Json = False,
+) -> None:
+    """Resume the runs whose worker died, the oldest first."""
+    from orchestration.cli.recover import recover as command
+
+    command(dry_run=dry_run, limit=max_recoveries, as_json=json)
+
+
+@app.command()
+def metrics(
+    output_format: Annotated[
+        str, typer.Option("--format", help="text or prometheus (0.0.4).")
+    ] = "text",
+    pipeline: PipelineOption = None,
+    json: Json = False,
+) -> None:
+    """Duration, throughput, retries, failures, freshness and lag, measured from rows."""
+    from orchestration.cli.metrics import metrics as command
+
+    command(output_format=output_format, pipeline=pipeline, as_json=json)
+
+
 @runs.command("list")
 def runs_list(
     pipeline: PipelineOption = None,
@@ -297,6 +362,27 @@ def _report(error: SluiceError) -> None:
 
 
 def _classified(error: Exception) -> SluiceError:
-    from orchestration.failures import classify
+    """The failure, after its place (never the values that were being handled) went to the log."""
+    import traceback
+    from pathlib import Path
 
-    return classify(error)
+    import structlog
+
+    from orchestration.failures import classify
+    from orchestration.logs import configure_logs, get_logger
+
+    failure = classify(error)
+    if not structlog.is_configured():
+        configure_logs("INFO")
+    places = [
+        f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)[-6:]
+    ]
+    get_logger().error(
+        "command failed",
+        error_code=failure.code,
+        error_class=type(error).__name__,
+        message=failure.message,
+        where=places,
+    )
+    return failure

@@ -95,6 +95,15 @@ def take_back_cancel(
         raise Cancelled(run_id)
 
 
+def database_time(connection: psycopg.Connection) -> datetime:
+    """Now, by the clock that requests are dated by."""
+    row = connection.execute("select clock_timestamp()").fetchone()
+    if row is None:
+        raise AssertionError("the database did not tell the time")
+    moment: datetime = row[0]
+    return moment
+
+
 class CancelWatch:
     """Looks from a thread, once a second, whether somebody asked for the run to be stopped.
 

@@ -5,6 +5,8 @@ finished here; what a dead worker left `running` is taken over and its attempt m
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -13,9 +15,15 @@ from psycopg.types.json import Jsonb
 
 from orchestration.errors import SluiceError
 from orchestration.identity import IdempotencyKey
-from orchestration.runs.leases import holder_name
+from orchestration.model import cause_of
+from orchestration.runs.leases import TTL, holder_name, release_dead_holder
 from orchestration.stages.base import Checkpoint, Unit
-from orchestration.warehouse.fence import Lease, assert_fence
+from orchestration.warehouse.fence import Lease, assert_fence, fenced
+
+_COLUMNS = (
+    "idempotency_key, status, run_id, fence, attempt, input_ref, output_ref, checksum, result, "
+    "error_code"
+)
 
 
 def read_checkpoints(
@@ -25,25 +33,50 @@ def read_checkpoints(
     by_key = {unit.key: unit for unit in units}
     with connection.cursor(row_factory=class_row(Checkpoint)) as cursor:
         cursor.execute(
-            "select idempotency_key, status, run_id, fence, attempt, input_ref, output_ref, "
-            "checksum, result, error_code from ops.checkpoints where idempotency_key = any(%s)",
+            f"select {_COLUMNS} from ops.checkpoints where idempotency_key = any(%s)",  # noqa: S608
             [list(by_key)],
         )
         return {by_key[IdempotencyKey(row.idempotency_key)]: row for row in cursor.fetchall()}
 
 
-_BEGIN = """
-insert into ops.checkpoints as c (idempotency_key, pipeline, stage, step, source_partition, run_id,
-    status, fence, attempt, input_ref)
-values (%(key)s, %(pipeline)s, %(stage)s, %(step)s, %(source_partition)s, %(run_id)s,
-    'running', %(fence)s, 1, %(input_ref)s)
-on conflict (idempotency_key) do update
-    set run_id = excluded.run_id, status = 'running', fence = excluded.fence,
-        attempt = c.attempt + 1, input_ref = excluded.input_ref, output_ref = null, checksum = null,
-        error_code = null, error_kind = null, error_transient = null, error_message = null,
-        started_at = clock_timestamp(), finished_at = null
-returning attempt
-"""
+@dataclass(frozen=True)
+class Claimed:
+    """A unit whose lease was free; `attempt` is None when it was found finished, so not begun."""
+
+    unit: Unit
+    lease: Lease
+    attempt: int | None
+
+
+def claim_units(
+    connection: psycopg.Connection, run_id: str, units: Sequence[Unit]
+) -> list[Claimed]:
+    """Takes the leases that are free and begins an attempt at what is not finished.
+
+    One transaction of its own, for any number of units. What others hold is not in the answer.
+    """
+    claimed = _claim_free(connection, run_id, units)
+    taken = {claim.unit for claim in claimed}
+    given_up = [
+        unit
+        for unit in units
+        if unit not in taken and release_dead_holder(connection, unit.lease_name)
+    ]
+    return claimed + (_claim_free(connection, run_id, given_up) if given_up else [])
+
+
+def _claim_free(
+    connection: psycopg.Connection, run_id: str, units: Sequence[Unit]
+) -> list[Claimed]:
+    by_key: dict[str, Unit] = {unit.key: unit for unit in units}
+    rows = connection.execute(
+        "select idempotency_key, fence, attempt from ops.claim_units(%s, %s, %s, %s)",
+        [holder_name(), TTL, run_id, _as_json(units)],
+    ).fetchall()
+    return [
+        Claimed(by_key[key], Lease(by_key[key].lease_name, fence), attempt)
+        for key, fence, attempt in rows
+    ]
 
 
 def begin_attempts(
@@ -53,35 +86,36 @@ def begin_attempts(
 
     One transaction of its own. Raises `LeaseLost` when any of the leases is gone.
     """
-    attempts: dict[Unit, int] = {}
-    with connection.transaction():
-        for unit, lease in units:
-            assert_fence(connection, lease)
-            row = connection.execute(
-                _BEGIN,
-                {
-                    "key": unit.key,
-                    "pipeline": unit.pipeline,
-                    "stage": unit.stage,
-                    "step": unit.step,
-                    "source_partition": unit.source_partition,
-                    "run_id": run_id,
-                    "fence": lease.fence,
-                    "input_ref": unit.input_ref,
-                },
-            ).fetchone()
-            attempts[unit] = row[0] if row else 1
-            connection.execute(
-                "update ops.attempts set status = 'lost', finished_at = clock_timestamp() "
-                "where idempotency_key = %s and status = 'running'",
-                [unit.key],
-            )
-            connection.execute(
-                "insert into ops.attempts (idempotency_key, attempt, run_id, fence, worker) "
-                "values (%s, %s, %s, %s, %s)",
-                [unit.key, attempts[unit], run_id, lease.fence, holder_name()],
-            )
-    return attempts
+    by_lease: dict[Lease, list[Unit]] = {}
+    for unit, lease in units:
+        by_lease.setdefault(lease, []).append(unit)
+    numbers: dict[str, int] = {}
+    with connection.transaction() if len(by_lease) > 1 else nullcontext():
+        for lease, group in by_lease.items():
+            with fenced(lease):
+                rows = connection.execute(
+                    "select idempotency_key, attempt from ops.begin_attempts(%s, %s, %s, %s, %s)",
+                    [lease.name, lease.fence, run_id, holder_name(), _as_json(group)],
+                ).fetchall()
+            numbers.update(rows)
+    return {unit: numbers[unit.key] for unit, _ in units}
+
+
+def _as_json(units: Iterable[Unit]) -> Jsonb:
+    return Jsonb(
+        [
+            {
+                "key": unit.key,
+                "pipeline": unit.pipeline,
+                "stage": unit.stage,
+                "step": unit.step,
+                "source_partition": unit.source_partition,
+                "input_ref": unit.input_ref,
+                "lease_name": unit.lease_name,
+            }
+            for unit in units
+        ]
+    )
 
 
 def record_success(
@@ -92,43 +126,53 @@ def record_success(
     output_ref: str,
     checksum: str | None,
     result: dict[str, Any],
-) -> None:
-    """Marks the unit succeeded, in a transaction of its own. Raises `LeaseLost`.
+    give_back: bool = False,
+) -> Checkpoint:
+    """Marks the unit succeeded, in a transaction of its own; `give_back` releases the lease in it.
 
     Writing it twice under the same fence is the same as once, so a lost answer may be repeated.
+    Raises `LeaseLost`.
     """
-    with connection.transaction():
-        assert_fence(connection, lease)
-        connection.execute(
-            "update ops.checkpoints set status = 'succeeded', output_ref = %s, checksum = %s, "
-            "result = %s, finished_at = clock_timestamp() "
-            "where idempotency_key = %s and fence = %s",
-            [output_ref, checksum, Jsonb(result), unit.key, lease.fence],
+    with fenced(lease), connection.cursor(row_factory=class_row(Checkpoint)) as cursor:
+        cursor.execute(
+            f"select {_COLUMNS} from ops.record_success(%s, %s, %s, %s, %s, %s, %s)",  # noqa: S608
+            [
+                lease.name,
+                lease.fence,
+                unit.key,
+                output_ref,
+                checksum,
+                Jsonb(result),
+                give_back,
+            ],
         )
-        _finish_attempt(connection, unit, lease, "succeeded", None)
+        return cursor.fetchall()[0]
 
 
 def record_failure(
-    connection: psycopg.Connection, unit: Unit, lease: Lease, error: SluiceError
+    connection: psycopg.Connection,
+    unit: Unit,
+    lease: Lease,
+    error: SluiceError,
+    *,
+    is_final: bool = False,
 ) -> None:
-    """Marks the unit failed for this error, in a transaction of its own. Raises `LeaseLost`."""
+    """Marks the unit failed for this error, in a transaction of its own. Raises `LeaseLost`.
+
+    A final failure is named for its cause; one that will be tried again has none yet.
+    """
+    cause = cause_of(error.code, transient=error.transient) if is_final else None
     with connection.transaction():
         assert_fence(connection, lease)
         connection.execute(
             "update ops.checkpoints set status = 'failed', error_code = %s, error_kind = %s, "
-            "error_transient = %s, error_message = %s, finished_at = clock_timestamp() "
+            "error_transient = %s, error_message = %s, cause = %s, finished_at = clock_timestamp() "
             "where idempotency_key = %s and fence = %s",
-            [error.code, error.kind, error.transient, error.message, unit.key, lease.fence],
+            [error.code, error.kind, error.transient, error.message, cause, unit.key, lease.fence],
         )
-        _finish_attempt(connection, unit, lease, "failed", error)
-
-
-def _finish_attempt(
-    connection: psycopg.Connection, unit: Unit, lease: Lease, status: str, error: SluiceError | None
-) -> None:
-    connection.execute(
-        "update ops.attempts set status = %s, error_code = %s, error_message = %s, "
-        "finished_at = clock_timestamp() where idempotency_key = %s and fence = %s "
-        "and status = 'running'",
-        [status, error and error.code, error and error.message, unit.key, lease.fence],
-    )
+        connection.execute(
+            "update ops.attempts set status = 'failed', error_code = %s, error_message = %s, "
+            "finished_at = clock_timestamp() where idempotency_key = %s and fence = %s "
+            "and status = 'running'",
+            [error.code, error.message, unit.key, lease.fence],
+        )

@@ -3,8 +3,6 @@
 import time
 from dataclasses import dataclass, field
 
-from psycopg.types.json import Jsonb
-
 from ingestion.partitions import Partition
 from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
 from orchestration.identity import VersionId
@@ -12,6 +10,7 @@ from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.pipelines.stages import OnFailure
 from orchestration.runs.leases import Heartbeat, acquire, release
+from orchestration.runs.messages import failure_of, tell_owner
 from orchestration.runs.stage_runner import StageReport, StageRunner
 from orchestration.runs.state import (
     finish_run,
@@ -28,7 +27,7 @@ from orchestration.stages.notify import NotifyStage
 from orchestration.stages.publish import PublishStage
 from orchestration.stages.transform import TransformStage
 from orchestration.stages.validate import ValidateStage, rejected_partitions
-from orchestration.warehouse.fence import Lease, assert_fence, build_lease
+from orchestration.warehouse.fence import Lease, build_lease
 
 _BUILD_LEASE_WAIT_S = 900.0
 
@@ -109,6 +108,7 @@ class Drive:
             on_wait=lambda _: self.context.progress.update(
                 "wait", "another run builds for this pipeline; waiting for it"
             ),
+            check=self.context.check_leases,
         )
         try:
             with self.heartbeat.keep(lease):
@@ -158,7 +158,12 @@ class Drive:
         with bind(stage=stage.name):
             if not self.repeats_finished:
                 start_stage(
-                    context.connection, context.run.run_id, stage.name, position, context.run_lease
+                    context.connection,
+                    context.run.run_id,
+                    stage.name,
+                    position,
+                    context.run_lease,
+                    owner=context.pipeline.owner_of(stage.name).email,
                 )
             get_logger().info("stage started")
             runner = StageRunner(context, stage, leases, self.heartbeat)
@@ -166,6 +171,9 @@ class Drive:
                 report = runner.run()
                 if stage.name is StageName.EXTRACT:
                     self._mark_partitions(report)
+                if report.error is not None or report.remaining:
+                    # A cancelled fetch looks like one that ran out of time.
+                    context.check_leases()
                 if report.error is not None:
                     raise report.error
                 if report.remaining:
@@ -249,42 +257,31 @@ class Drive:
 
     def _tell(self, ended: Ended) -> None:
         """Writes the owner's message for an outcome that the flip does not announce, and delivers."""
-        run, pipeline = self.context.run, self.context.pipeline
+        context = self.context
         if ended.failure is not None:
-            owner = pipeline.owner_of(ended.stage)
-            with self.context.connection.transaction():
-                assert_fence(self.context.connection, self.context.run_lease)
-                self.context.connection.execute(
-                    "insert into ops.outbox (dedup_key, pipeline, run_id, kind, owner, payload) "
-                    "values (%s, %s, %s, %s, %s, %s) on conflict (dedup_key) do nothing",
-                    [
-                        f"{ended.outcome}:{run.run_id}:{ended.stage}:{ended.failure.code}",
-                        pipeline.name,
-                        run.run_id,
-                        ended.outcome,
-                        owner.email,
-                        Jsonb(failure_as_json(ended)),
-                    ],
+            with context.connection.transaction():
+                tell_owner(
+                    context.connection,
+                    context.run.run_id,
+                    context.run_lease,
+                    ended.outcome,
+                    failure_of(ended.failure, ended.stage),
                 )
+        # The run has ended by now: a request to cancel it comes too late.
+        check, context.check_leases = context.check_leases, self.heartbeat.check
         try:
             self._run(NotifyStage())
         except (Busy, LeaseLost):
             raise
         except SluiceError as error:
             get_logger().warning("nobody was told", error_code=error.code, message=error.message)
+        finally:
+            context.check_leases = check
 
 
 def failure_as_json(ended: Ended) -> dict[str, object] | None:
     """The `failure` of a run, as it is stored and printed."""
-    if ended.failure is None:
-        return None
-    return {
-        "kind": ended.failure.kind,
-        "stage": ended.stage,
-        "error_code": ended.failure.code,
-        "transient": ended.failure.transient,
-        "message": ended.failure.message,
-    }
+    return failure_of(ended.failure, ended.stage) if ended.failure else None
 
 
 def _status(report: StageReport, conclusion: Conclusion, repeats: bool) -> StageStatus:

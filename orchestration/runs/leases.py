@@ -5,6 +5,7 @@ before its owner writes anything more; the database refuses the write in any cas
 """
 
 import contextlib
+import functools
 import os
 import socket
 import threading
@@ -28,8 +29,13 @@ _POLL_S = 0.25
 
 def holder_name() -> str:
     """`machine|pid|start`: enough to tell on the same machine whether the holder still lives."""
-    process = identify(os.getpid())
-    return f"{_machine()}|{os.getpid()}|{process.started if process else ''}"
+    return _name_holder(os.getpid())
+
+
+@functools.cache
+def _name_holder(pid: int) -> str:
+    process = identify(pid)
+    return f"{_machine()}|{pid}|{process.started if process else ''}"
 
 
 def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
@@ -40,7 +46,7 @@ def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
         ).fetchone()
         if row and row[0] is not None:
             return Lease(name, row[0])
-        if not _release_dead_holder(connection, name):
+        if not release_dead_holder(connection, name):
             return None
     return None
 
@@ -51,8 +57,12 @@ def acquire(
     *,
     wait_s: float,
     on_wait: Callable[[str], None] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> Lease:
-    """Waits for the lease at most `wait_s` seconds; raises `Busy` after that."""
+    """Waits for the lease at most `wait_s` seconds; raises `Busy` after that.
+
+    `check` is called while waiting and may raise whatever ends the wait.
+    """
     deadline = time.monotonic() + wait_s
     said = False
     while (lease := try_acquire(connection, name)) is None:
@@ -64,6 +74,8 @@ def acquire(
         if not said and on_wait is not None:
             on_wait(name)
             said = True
+        if check is not None:
+            check()
         time.sleep(_POLL_S)
     return lease
 
@@ -99,9 +111,14 @@ class Heartbeat:
         try:
             yield
         finally:
-            with self._guard:
-                for lease in leases:
-                    self._leases.pop(lease.name, None)
+            for lease in leases:
+                self.forget(lease)
+
+    def forget(self, lease: Lease) -> None:
+        """Stops extending a lease that was given back."""
+        with self._guard:
+            self._leases.pop(lease.name, None)
+            self._lost.discard(lease.name)
 
     def check(self) -> None:
         """Raises `LeaseLost` as soon as one of the kept leases is known to be lost."""
@@ -137,17 +154,18 @@ class Heartbeat:
                         self._lost.add(lease.name)
 
 
-def _release_dead_holder(connection: psycopg.Connection, name: str) -> bool:
+def release_dead_holder(connection: psycopg.Connection, name: str) -> bool:
+    """Whether the lease was that of a dead process of this machine, and is free now."""
     row = connection.execute(
         "select holder, fence from ops.leases where name = %s", [name]
     ).fetchone()
-    if not row or not row[0] or not _is_dead(row[0]):
+    if not row or not row[0] or not is_dead_holder(row[0]):
         return False
     release(connection, Lease(name, row[1]))
     return True
 
 
-def _is_dead(holder: str) -> bool:
+def is_dead_holder(holder: str) -> bool:
     """Whether the holder was a process of this machine that has ended since."""
     machine, pid, started = holder.split("|")
     return machine == _machine() and identify(int(pid)) != ProcessId(int(pid), started)

@@ -10,12 +10,19 @@ from contextlib import ExitStack
 import psycopg
 
 from orchestration.code import Code
+from orchestration.errors import Cancelled
 from orchestration.failures import classify
 from orchestration.identity import RunId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.runs.budget import Budget, stop_on_sigterm
+from orchestration.runs.cancellation import (
+    CancelWatch,
+    database_time,
+    settle_cancelled,
+    take_back_cancel,
+)
 from orchestration.runs.checkpoints import read_checkpoints
 from orchestration.runs.drive import Drive, Ended
 from orchestration.runs.leases import Heartbeat, acquire, release
@@ -44,10 +51,12 @@ def execute_run(
 ) -> RunSummary:
     """Brings the run to an outcome; failures are in the summary, not raised.
 
-    Raises `Busy` while another process drives the same run, and `LeaseLost` when one took over.
+    Raises `Busy` while another process drives the same run, `LeaseLost` when one took over, and
+    `Cancelled` when somebody asked to stop it while this one waited for it.
     """
     started = time.monotonic()
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        asked_at = database_time(connection)
         lease = acquire(
             connection,
             run_lease(run_id),
@@ -57,6 +66,12 @@ def execute_run(
             ),
         )
         # Read under the lease: who had it before may have finished the run meanwhile.
+        try:
+            take_back_cancel(connection, run_id, lease, asked_at)
+        except Cancelled:
+            settle_cancelled(connection, run_id, lease)
+            release(connection, lease)
+            raise
         run = get_run(connection, run_id)
     with (
         bind(workflow_id=run.workflow_id, run_id=run.run_id, correlation_id=run.correlation_id),
@@ -66,6 +81,12 @@ def execute_run(
         stack.enter_context(stop_on_sigterm())
         heartbeat = stack.enter_context(Heartbeat(warehouse))
         stack.enter_context(heartbeat.keep(lease))
+        watch = stack.enter_context(CancelWatch(warehouse, run.run_id))
+
+        def check() -> None:
+            heartbeat.check()
+            watch.check()
+
         context = StageContext(
             settings=settings,
             warehouse=warehouse,
@@ -75,7 +96,8 @@ def execute_run(
             connection=warehouse.connect(Role.RUNNER, autocommit=True),
             run_lease=lease,
             progress=progress,
-            check_leases=heartbeat.check,
+            check_leases=check,
+            is_cancelled=watch.is_requested,
             read_checkpoints=lambda units: read_checkpoints(context.connection, units),
             budget=Budget(0),
             partitions=[],
@@ -113,5 +135,6 @@ def _until_it_ends(context: StageContext, drive: Drive) -> Ended:
 
 
 def _close(context: StageContext) -> None:
-    """Closes the connection that the context has by then, which may not be the first one."""
+    """Closes the connections that the context has by then, which may not be the first ones."""
     context.connection.close()
+    context.sessions.close()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 
@@ -19,11 +20,12 @@ from orchestration.logs import bind, get_logger
 from orchestration.runs.budget import Budget
 from orchestration.runs.checkpoints import (
     begin_attempts,
+    claim_units,
     read_checkpoints,
     record_failure,
     record_success,
 )
-from orchestration.runs.leases import Heartbeat, release, try_acquire
+from orchestration.runs.leases import Heartbeat, release
 from orchestration.runs.retry import backoff_s
 from orchestration.stages.base import (
     Checkpoint,
@@ -39,6 +41,8 @@ from orchestration.warehouse.fence import Lease
 
 _BUSY_WAIT_S = 900.0
 _BUSY_POLL_S = 0.5
+
+_Row = TypeVar("_Row")
 
 
 @dataclass
@@ -69,6 +73,7 @@ class StageRunner:
         self._held = held
         self._heartbeat = heartbeat
         self._policy = context.pipeline.stages.policy(stage.name)
+        self._tries: Counter[Unit] = Counter()
         self.report = StageReport()
 
     def run(self) -> StageReport:
@@ -78,9 +83,9 @@ class StageRunner:
         units = self._stage.units(context)
         todo = self._reuse_finished(units)
         self.report.reused = len(units) - len(todo)
-        tries: Counter[Unit] = Counter()
         busy_since: float | None = None
         while todo and not context.budget.is_low:
+            context.check_leases()
             claims = self._claim(todo)
             if not claims:
                 busy_since = busy_since or time.monotonic()
@@ -91,17 +96,16 @@ class StageRunner:
             self._do(claims)
             todo = [unit for unit in todo if unit not in self.report.finished]
             failed = [unit for unit in todo if unit in self.report.failed]
-            tries.update(failed)
-            if any(self._is_final(unit, tries[unit]) for unit in failed):
+            if any(self._is_final(unit, self.report.failed[unit]) for unit in failed):
                 break
             if failed:
-                worst = max(tries[unit] for unit in failed)
+                worst = max(self._tries[unit] for unit in failed)
                 time.sleep(min(backoff_s(worst), context.budget.remaining_s))
         self.report.remaining = [unit for unit in todo if unit not in self.report.failed]
         return self.report
 
-    def _is_final(self, unit: Unit, tries: int) -> bool:
-        return not self.report.failed[unit].transient or tries >= self._policy.max_attempts
+    def _is_final(self, unit: Unit, error: SluiceError) -> bool:
+        return not error.transient or self._tries[unit] >= self._policy.max_attempts
 
     def _wait_for_others(self, todo: list[Unit], since: float) -> None:
         if time.monotonic() - since > _BUSY_WAIT_S:
@@ -121,25 +125,33 @@ class StageRunner:
         return [unit for unit in units if unit not in valid]
 
     def _claim(self, todo: list[Unit]) -> list[Claim]:
-        """Takes the leases of the next units that nobody else works on."""
+        """Begins the next units that nobody else works on, under their leases."""
+        connection, run_id = self._context.connection, self._context.run.run_id
         size = getattr(self._policy, "partitions_per_load", len(todo))
-        leases: list[tuple[Unit, Lease]] = []
-        for unit in todo:
-            if len(leases) >= size:
-                break
-            lease = self._held.get(unit.lease_name) or try_acquire(
-                self._context.connection, unit.lease_name
-            )
-            if lease is not None:
-                leases.append((unit, lease))
-        # Somebody may have finished a unit between our look and our lease.
-        open_units = set(self._reuse_finished([unit for unit, _ in leases]))
-        for unit, lease in leases:
-            if unit not in open_units:
-                self._give_back(lease)
-        leases = [(unit, lease) for unit, lease in leases if unit in open_units]
-        attempts = begin_attempts(self._context.connection, self._context.run.run_id, leases)
-        return [Claim(unit, lease, attempts[unit]) for unit, lease in leases]
+        # Nobody can have finished a unit whose lease was ours already when we looked.
+        held = [unit for unit in todo if unit.lease_name in self._held]
+        to_begin = [(unit, self._held[unit.lease_name]) for unit in held[:size]]
+        free = [unit for unit in todo if unit.lease_name not in self._held]
+        claims: list[Claim] = []
+        while free and len(claims) + len(to_begin) < size:
+            asked = free[: size - len(claims) - len(to_begin)]
+            free = free[len(asked) :]
+            for claimed in claim_units(connection, run_id, asked):
+                if claimed.attempt is None:
+                    to_begin += self._unless_finished(claimed.unit, claimed.lease)
+                else:
+                    claims.append(Claim(claimed.unit, claimed.lease, claimed.attempt))
+        if to_begin:
+            attempts = begin_attempts(connection, run_id, to_begin)
+            claims += [Claim(unit, lease, attempts[unit]) for unit, lease in to_begin]
+        return claims
+
+    def _unless_finished(self, unit: Unit, lease: Lease) -> list[tuple[Unit, Lease]]:
+        """Somebody may have finished a unit between our look and our lease, or its output is gone."""
+        if self._reuse_finished([unit]):
+            return [(unit, lease)]
+        self._give_back(lease)
+        return []
 
     def _do(self, claims: list[Claim]) -> None:
         leases = {claim.unit: claim.lease for claim in claims}
@@ -156,6 +168,9 @@ class StageRunner:
                         unit = self._write_down(result, leases)
                         if unit is not None:
                             open_units.pop(unit, None)
+                        # What is done is written down first: a flip cannot be cancelled any more.
+                        if open_units:
+                            self._context.check_leases()
                 except LeaseLost:
                     raise
                 except Exception as error:  # noqa: BLE001 - every failure becomes a row
@@ -170,8 +185,10 @@ class StageRunner:
                     for unit in list(open_units):
                         self._write_down(UnitFailed(unit, failure), leases)
         finally:
-            for lease in own:
-                self._give_back(lease)
+            for claim in claims:
+                # What is finished gave its lease back in the same transaction.
+                if claim.unit not in self.report.finished:
+                    self._give_back(claim.lease)
 
     def _write_down(self, result: UnitDone | UnitFailed, leases: dict[Unit, Lease]) -> Unit | None:
         """Records a result; returns the unit that is settled by it (None for a mere step)."""
@@ -180,7 +197,13 @@ class StageRunner:
         lease = leases[whole]
         match result:
             case UnitFailed(error=error):
-                self._again(lambda: record_failure(self._context.connection, unit, lease, error))
+                self._tries[unit] += 1
+                is_final = self._is_final(unit, error)
+                self._again(
+                    lambda: record_failure(
+                        self._context.connection, unit, lease, error, is_final=is_final
+                    )
+                )
                 self.report.failed[unit] = error
                 get_logger().warning(
                     "unit failed",
@@ -195,35 +218,36 @@ class StageRunner:
                     begin_attempts(
                         self._context.connection, self._context.run.run_id, [(unit, lease)]
                     )
-                self._again(lambda: self._record_done(result, lease))
+                checkpoint = self._again(lambda: self._record_done(result, lease))
                 if unit.step:
                     return None
-                checkpoint = read_checkpoints(self._context.connection, [unit])[unit]
                 self.report.finished[unit] = checkpoint
                 return unit
 
-    def _record_done(self, result: UnitDone, lease: Lease) -> None:
-        record_success(
+    def _record_done(self, result: UnitDone, lease: Lease) -> Checkpoint:
+        gives_back = not result.unit.step and lease.name not in self._held
+        checkpoint = record_success(
             self._context.connection,
             result.unit,
             lease,
             output_ref=result.output_ref,
             checksum=result.checksum,
             result=result.result,
+            give_back=gives_back,
         )
+        if gives_back:
+            self._heartbeat.forget(lease)
+        return checkpoint
 
-    def _again(self, write: Callable[[], None]) -> None:
+    def _again(self, write: Callable[[], _Row]) -> _Row:
         """Repeats a write whose answer was lost; under one fence it is the same as once."""
-        for attempt in range(1, 6):
+        for attempt in range(1, 5):
             try:
-                write()
+                return write()
             except psycopg.OperationalError:
-                if attempt == 5:
-                    raise
                 time.sleep(backoff_s(attempt))
                 reconnect(self._context)
-            else:
-                return
+        return write()
 
     def _give_back(self, lease: Lease) -> None:
         if lease.name not in self._held:

@@ -6,6 +6,7 @@ runner and counts for all units that it has not answered for.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from orchestration.pipelines.spec import PipelineSpec
 from orchestration.settings import Settings
 from orchestration.warehouse.connections import Warehouse
 from orchestration.warehouse.fence import Lease
+from orchestration.warehouse.sessions import Sessions
 
 
 @dataclass(frozen=True)
@@ -133,11 +135,19 @@ class StageContext:
     run_lease: Lease
     progress: Progress
     check_leases: Callable[[], None]
+    """Raises `LeaseLost` or `Cancelled`; cheap, so ask often."""
     read_checkpoints: Callable[[list[Unit]], dict[Unit, Checkpoint]]
     budget: TimeBudget
     partitions: list[RunPartition]
     work_dir: Path
     memory: dict[str, Any] = field(default_factory=dict)
+    is_cancelled: Callable[[], bool] = lambda: False
+    """For threads that cannot raise in the stage's own: whether to stop at the next opportunity."""
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The connections of other roles, kept from stage to stage."""
+        return Sessions(self.warehouse)
 
 
 class Stage(Protocol):

@@ -25,6 +25,7 @@ from ingestion.sources import get_resource, get_source
 from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejected
 from orchestration.errors import SourceFailure
 from orchestration.failures import classify
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import ArtifactId, digest
 from orchestration.model import StageName
 from orchestration.stages.base import (
@@ -80,28 +81,29 @@ class ExtractStage:
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
         by_artifact = {found.output_ref: unit for unit, found in checkpoints.items()}
         artifacts = find_artifacts(context.connection, [ref for ref in by_artifact if ref])
-        with context.warehouse.connect(Role.EXTRACTOR, autocommit=True) as connection:
-            intact = intact_artifacts(
-                connection, [found for found in artifacts.values() if found.state == "adopted"]
-            )
+        intact = intact_artifacts(
+            context.sessions.get(Role.EXTRACTOR),
+            [found for found in artifacts.values() if found.state == "adopted"],
+        )
         return {by_artifact[artifact_id] for artifact_id in intact}
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
-        with context.warehouse.connect(Role.EXTRACTOR, autocommit=True) as connection:
-            sweep_orphans(connection, context.pipeline.name)
-            open_claims = []
-            for claim in claims:
-                if done := self._already_adopted(context, connection, claim):
-                    yield done
-                else:
-                    open_claims.append(claim)
-            arrived: list[_Arrived] = []
-            for result in self._fetch_all(context, open_claims):
-                if isinstance(result, _Arrived):
-                    arrived.append(result)
-                else:
-                    yield result
-            yield from self._load_all(context, connection, arrived)
+        connection = context.sessions.get(Role.EXTRACTOR)
+        sweep_orphans(connection, context.pipeline.name)
+        reach(FaultPoint.EXTRACT_AFTER_SWEEP)
+        open_claims = []
+        for claim in claims:
+            if done := self._already_adopted(context, connection, claim):
+                yield done
+            else:
+                open_claims.append(claim)
+        arrived: list[_Arrived] = []
+        for result in self._fetch_all(context, open_claims):
+            if isinstance(result, _Arrived):
+                arrived.append(result)
+            else:
+                yield result
+        yield from self._load_all(context, connection, arrived)
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
         artifacts = sorted(found.output_ref or "" for found in finished.values())
@@ -144,6 +146,7 @@ class ExtractStage:
                 except IngestionError as error:
                     yield UnitFailed(claim.unit, classify(error))
                     continue
+                reach(FaultPoint.EXTRACT_AFTER_SPOOL)
                 yield UnitDone(
                     replace(claim.unit, step="fetch"),
                     output_ref=fetched.ref,
@@ -159,12 +162,14 @@ class ExtractStage:
             return
         context.progress.update(self.name, f"loading {len(arrived)} partitions")
         named = [(ArtifactId("a_" + secrets.token_hex(12)), item) for item in arrived]
+        reach(FaultPoint.EXTRACT_BEFORE_REGISTER)
         register_loading(
             connection,
             context.pipeline.name,
             context.run.run_id,
             [(artifact_id, item.partition, item.claim.lease) for artifact_id, item in named],
         )
+        reach(FaultPoint.EXTRACT_AFTER_REGISTER)
         spool = _spool_dir(context)
         items = [
             LoadItem(artifact_id, item.partition, context.run.run_id, item.fetched, spool)
@@ -174,6 +179,7 @@ class ExtractStage:
             load_spooled_partitions(
                 context.warehouse.bulk_url(Role.EXTRACTOR), items, work_dir=Path(work)
             )
+        reach(FaultPoint.EXTRACT_AFTER_LOAD)
         schema_versions = context.pipeline.stages.extract.acceptance.schema_versions
         for artifact_id, item in named:
             context.check_leases()
@@ -206,6 +212,7 @@ class ExtractStage:
                 contract_version=item.fetched.contract_version,
             ),
         )
+        reach(FaultPoint.EXTRACT_AFTER_ADOPTION)
         discard_spooled(spool, item.fetched.ref)
         return UnitDone(
             item.claim.unit,
@@ -248,7 +255,7 @@ def _fetch_one(context: StageContext, claim: Claim, spool: Path, clients: _Clien
         environ=os.environ,
         run_id=context.run.run_id,
         spool_dir=spool,
-        stop=lambda: context.budget.is_low,
+        stop=lambda: context.budget.is_low or context.is_cancelled(),
         client=clients.of(partition.resource),
     )
 

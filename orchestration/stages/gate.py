@@ -11,6 +11,7 @@ from expectations.gate import evaluate_many
 from expectations.subject import Subject
 from expectations.verdict import Verdict
 from orchestration.errors import ConfigurationError, DestinationFailure, QualityFailure
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId, digest
 from orchestration.model import StageName
 from orchestration.pipelines.stages import OnFailure
@@ -86,12 +87,15 @@ class GateStage:
         }
         with context.warehouse.connect(Role.TRANSFORMER) as connection:
             create_version_views(connection, version, models)
+        reach(FaultPoint.GATE_AFTER_VIEWS)
         context.progress.update(self.name, f"evaluating {len(context.pipeline.suites)} suites")
         verdicts = self._suites(context, version, models)
         refuse_errors(verdicts)
         context.check_leases()
+        reach(FaultPoint.GATE_AFTER_SUITES)
         context.progress.update(self.name, "running dbt's data tests")
         tests = self._data_tests(context, models)
+        reach(FaultPoint.GATE_AFTER_TESTS)
         hashes = meaning(context.settings.suites_dir, context.pipeline.suites)
         rows: list[tuple[str, str, str, Mapping[str, Any]]] = [
             (version, name, hashes[name], verdict.to_dict()) for name, verdict in verdicts.items()
@@ -110,6 +114,7 @@ class GateStage:
                 stage=self.name,
             )
             _settle(context, version, claim.lease, passed=not refused)
+        reach(FaultPoint.GATE_AFTER_VERDICTS)
         yield UnitDone(
             claim.unit,
             output_ref="refused" if refused else "passed",

@@ -6,6 +6,7 @@ and never changes the outcome of a run.
 
 from collections.abc import Iterator, Sequence
 
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import digest
 from orchestration.logs import get_logger
 from orchestration.model import StageName
@@ -54,6 +55,7 @@ class NotifyStage:
             get_logger().info(
                 "notification", kind=kind, owner=owner, key=dedup_key, payload=payload
             )
+            reach(FaultPoint.NOTIFY_BEFORE_DELIVERY)
             with context.connection.transaction():
                 assert_fence(context.connection, claims[0].lease)
                 context.connection.execute(
@@ -61,6 +63,7 @@ class NotifyStage:
                     "where outbox_id = %s and delivered_at is null",
                     [outbox_id],
                 )
+        reach(FaultPoint.NOTIFY_AFTER_DELIVERY)
         for claim in claims:
             yield UnitDone(claim.unit, output_ref=f"delivered/{len(rows)}")
 

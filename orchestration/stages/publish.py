@@ -8,6 +8,7 @@ for again after other code was published does, since taking an edit back is an e
 from collections.abc import Iterator, Sequence
 
 from orchestration.errors import DestinationFailure
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import RunId, VersionId, digest
 from orchestration.model import StageName
 from orchestration.publication.flip import publish_version
@@ -62,6 +63,7 @@ class PublishStage:
         policy = context.pipeline.stages.publish
         current = published_version(context.connection, context.pipeline.name)
         if current != version:
+            reach(FaultPoint.PUBLISH_BEFORE_PREPARE)
             context.progress.update(self.name, "preparing the idle slot")
             prepare_slot(
                 context.warehouse,
@@ -71,6 +73,7 @@ class PublishStage:
                 patience=Patience(wait_s=min(policy.grace_seconds, context.budget.remaining_s)),
             )
             context.check_leases()
+        reach(FaultPoint.PUBLISH_AFTER_PREPARE)
         context.progress.update(self.name, "turning the pointer")
         publication = publish_version(
             context.warehouse,
@@ -80,7 +83,9 @@ class PublishStage:
             lease=claim.lease,
             run_id=RunId(context.run.run_id),
             owner=context.pipeline.owner_of(self.name).email,
+            before_commit=lambda: reach(FaultPoint.PUBLISH_INSIDE_FLIP),
         )
+        reach(FaultPoint.PUBLISH_AFTER_FLIP)
         if published_version(context.connection, context.pipeline.name) != version:
             raise DestinationFailure(
                 f"the pointer does not name version {version} after its publication; "

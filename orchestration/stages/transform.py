@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from orchestration.errors import QualityFailure, TransformFailure
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId, digest, version_id
 from orchestration.model import StageName
 from orchestration.publication.shape_check import check_version_shapes
@@ -97,6 +98,7 @@ class TransformStage:
         [claim] = claims
         manifest: Manifest = context.memory["manifest"]
         record_manifest(context.connection, manifest, context.run.run_id, claim.lease)
+        reach(FaultPoint.TRANSFORM_AFTER_MANIFEST)
         context.progress.update(self.name, "reading the dbt project")
         session = dbt_session(context, Role.TRANSFORMER, manifest)
         graph = load_project(context, session)
@@ -125,6 +127,7 @@ class TransformStage:
             record_version(
                 connection, version, _models(graph, keys, relations, context), claim.lease
             )
+            reach(FaultPoint.TRANSFORM_AFTER_VERSION)
             self._check_acceptance(context, connection, identity)
             check_version_shapes(connection, context.pipeline.name, identity)
         yield UnitDone(
@@ -167,9 +170,12 @@ class TransformStage:
                 self.name, f"building {len(plan.build)} models, {len(plan.reuse)} unchanged"
             )
             register_loading(connection, plan.build, run_id=context.run.run_id, lease=lease)
+            reach(FaultPoint.TRANSFORM_AFTER_REGISTER)
             run_build(session, graph, plan)
+            reach(FaultPoint.TRANSFORM_AFTER_BUILD)
             context.check_leases()
             adoption = adopt_relations(connection, plan.build, lease)
+            reach(FaultPoint.TRANSFORM_AFTER_ADOPTION)
             if not adoption.orphaned:
                 return first, {**plan.relations, **adoption.adopted}
         raise TransformFailure(

@@ -19,6 +19,7 @@ from expectations.subject import (
 )
 from expectations.verdict import Severity, Verdict
 from orchestration.errors import QualityFailure
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import digest
 from orchestration.model import StageName
 from orchestration.pipelines.spec import OnRejected
@@ -94,6 +95,7 @@ class ValidateStage:
         context.progress.update(self.name, f"judging {len(claims)} partitions")
         findings = self._judge(context, list(adopted.values()))
         verdicts = _evaluate(context, list(adopted.values()))
+        reach(FaultPoint.VALIDATE_AFTER_SUITES)
         refuse_errors({judged.suite: verdict for judged, verdict in verdicts})
         for judged, verdict in verdicts:
             _blame(judged.resource, verdict, adopted, findings)
@@ -114,10 +116,12 @@ class ValidateStage:
                 run_id=context.run.run_id,
                 stage=self.name,
             )
+        reach(FaultPoint.VALIDATE_AFTER_VERDICTS)
         for claim in claims:
             artifact = adopted[claim.unit.source_partition]
             found = findings[artifact.artifact_id]
             _record(context.connection, context, artifact, found, claim.lease)
+            reach(FaultPoint.VALIDATE_AFTER_ACCEPTANCE)
             yield UnitDone(
                 claim.unit,
                 output_ref=artifact.artifact_id,

@@ -41,7 +41,7 @@ def accept(
         )
         key = trigger_key(connection, request)
         identity = run_id(pipeline.name, request.trigger_kind, key, code.code_id)
-        is_new = _insert_run(connection, identity, key, request, code)
+        is_new = _insert_run(connection, identity, key, request, code, pipeline.owner.email)
         if is_new:
             plan = plan_revisions(connection, request, pipeline, key)
             for (resource, window), revision in sorted(plan.items()):
@@ -126,12 +126,17 @@ def _known_revisions(
 
 
 def _insert_run(
-    connection: psycopg.Connection, identity: RunId, key: str, request: RunRequest, code: Code
+    connection: psycopg.Connection,
+    identity: RunId,
+    key: str,
+    request: RunRequest,
+    code: Code,
+    owner: str,
 ) -> bool:
     inserted = connection.execute(
         "insert into ops.runs (run_id, pipeline, trigger_kind, trigger_key, code_id, code_commit, "
-        "code_dirty, request, publish, as_of, correlation_id, workflow_id) "
-        "values (%s, %s, %s, %s, %s, %s, %s, %s, %s, coalesce(%s, now()), %s, %s) "
+        "code_dirty, request, publish, as_of, correlation_id, workflow_id, owner) "
+        "values (%s, %s, %s, %s, %s, %s, %s, %s, %s, coalesce(%s, now()), %s, %s, %s) "
         "on conflict do nothing returning run_id",
         [
             identity,
@@ -146,6 +151,7 @@ def _insert_run(
             request.as_of,
             request.correlation_id or identity,
             request.workflow_id or "local",
+            owner,
         ],
     ).fetchone()
     return inserted is not None

@@ -22,6 +22,7 @@ from ingestion.resources import Resource
 from ingestion.sources import get_resource
 from ingestion.spool import Fetched
 from orchestration.errors import DestinationFailure
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import ArtifactId
 from orchestration.warehouse.fence import Lease, assert_fence
 
@@ -181,6 +182,7 @@ def adopt_artifact(
                 lease.fence,
             ],
         ).rowcount
+        reach(FaultPoint.EXTRACT_INSIDE_ADOPTION)
         if changed != 1:
             raise DestinationFailure(
                 f"{fetched.partition}: the loaded rows were given up by another process before they "

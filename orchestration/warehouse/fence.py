@@ -1,5 +1,7 @@
 """The check that every write of a worker carries: its lease must still be alive under its fence."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -35,8 +37,15 @@ def assert_fence(connection: psycopg.Connection, lease: Lease) -> None:
 
     Call it inside the transaction whose writes it guards. Raises `LeaseLost`.
     """
-    try:
+    with fenced(lease):
         connection.execute("select ops.assert_fence(%s, %s)", [lease.name, lease.fence])
+
+
+@contextmanager
+def fenced(lease: Lease) -> Iterator[None]:
+    """Turns the refusal of a function that checks the fence itself into `LeaseLost`."""
+    try:
+        yield
     except psycopg.Error as error:
         if error.sqlstate == STALE_FENCE:
             raise LeaseLost(lease.name) from None

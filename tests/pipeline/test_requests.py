@@ -296,7 +296,7 @@ def test_a_refresh_brings_corrections_and_rollback_takes_them_back(edited: Sluic
     assert (nothing_new["outcome"], nothing_new["version"]) == ("unchanged", first["version"])
     assert nothing_new["partitions"]["extracted"] == 5
 
-    sluice.demo.correct("flights", DAY, changes=[({"carrier": "UA"}, {"distance": 1})])
+    sluice.demo.correct("flights", DAY, changes=[({"carrier": "AS"}, {"distance": 2400})])
     assert sluice.run(DAY)["outcome"] == "unchanged"
     corrected = sluice.run(DAY, "--refresh")
     assert corrected["outcome"] == "published"
@@ -304,8 +304,8 @@ def test_a_refresh_brings_corrections_and_rollback_takes_them_back(edited: Sluic
         "select max(revision) from ops.artifacts where resource = 'flights.flights'"
     ) == [(3,)]
     assert sluice.query(
-        "select distinct distance_miles from analytics.fct_flights where carrier_code = 'UA'"
-    ) == [(1,)]
+        "select distinct distance_miles from analytics.fct_flights where carrier_code = 'AS'"
+    ) == [(2400,)]
     after = sluice.everything_published()
     assert {name for name in after if after[name] != before[name]} == {"fct_flights"}
 

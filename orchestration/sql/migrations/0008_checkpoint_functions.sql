@@ -26,7 +26,7 @@ begin
                 error_message = null, cause = null, started_at = clock_timestamp(), finished_at = null
         returning c.idempotency_key, c.attempt
     ), noted as (
-        -- The checkpoint is not there yet for this command, but the foreign key looks at its end.
+        -- The foreign key is looked at when the whole statement has ended.
         insert into ops.attempts (idempotency_key, attempt, run_id, fence, worker)
         select b.idempotency_key, b.attempt, p_run_id, p_fence, p_worker from begun as b
     )

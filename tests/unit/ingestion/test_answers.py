@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ingestion.answers import Page, read_page, retry_after_seconds, status_error
+from ingestion.answers import Page, read_page
 from ingestion.errors import ContractVersionError, SourceError
 from ingestion.partitions import Partition
 from ingestion.sources import get_resource
+from ingestion.statuses import retry_after_seconds, status_error
 
 WEATHER = get_resource("flights.weather")
 PARTITION = Partition("flights.weather", "2013-02-12")

@@ -1,5 +1,6 @@
+import os
 import stat
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from ingestion.spool import (
     read_rejected,
     read_rows,
     spool_path,
+    sweep_spool,
     write_spooled,
 )
 
@@ -84,3 +86,14 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="No space"):
         spool(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_nobody_came_back_for_is_swept(tmp_path: Path) -> None:
+    old, new = spool(tmp_path), spool(tmp_path)
+    draft = tmp_path / ".x.arrow.draft"
+    draft.touch()
+    for path in (spool_path(tmp_path, old.ref), draft):
+        os.utime(path, (0, 0))
+    assert sweep_spool(tmp_path, timedelta(days=7)) == 2
+    assert list(tmp_path.iterdir()) == [spool_path(tmp_path, new.ref)]
+    assert sweep_spool(tmp_path / "missing", timedelta(0)) == 0

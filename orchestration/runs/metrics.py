@@ -1,0 +1,65 @@
+"""What ran, how long, how much and how well, measured from rows that the stages left; nothing else.
+
+Durations and failures count attempts at units (a partition, a version), so a retry is seen as one.
+Days end at midnight UTC here.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from orchestration.sql.queries import query
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Lists of rows; times in seconds, rates in records per second.
+
+    `stages`: per pipeline, stage and dataset (empty for stages that work on the whole).
+    `failures`: the same, by error code. `datasets`: freshness and lag. `runs`: by outcome.
+    """
+
+    stages: list[Row]
+    failures: list[Row]
+    datasets: list[Row]
+    runs: list[Row]
+
+    def as_json(self) -> dict[str, list[Row]]:
+        return {
+            "stages": self.stages,
+            "failures": self.failures,
+            "datasets": self.datasets,
+            "runs": self.runs,
+        }
+
+
+def measure(connection: psycopg.Connection, pipeline: str | None = None) -> Metrics:
+    """Metrics of one pipeline, or of all. Any role that may read ops will do."""
+    rates = {
+        (row["pipeline"], row["stage"], row["dataset"]): row
+        for row in _rows(connection, "metrics_throughput", pipeline)
+    }
+    stages = [
+        row | _rate(rates.get((row["pipeline"], row["stage"], row["dataset"])))
+        for row in _rows(connection, "metrics_stages", pipeline)
+    ]
+    return Metrics(
+        stages=stages,
+        failures=_rows(connection, "metrics_failures", pipeline),
+        datasets=_rows(connection, "metrics_datasets", pipeline),
+        runs=_rows(connection, "metrics_runs", pipeline),
+    )
+
+
+def _rate(found: Row | None) -> Row:
+    names = ("records", "p50_per_s", "last_per_s")
+    return {name: found[name] if found else None for name in names}
+
+
+def _rows(connection: psycopg.Connection, name: str, pipeline: str | None) -> list[Row]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name), {"pipeline": pipeline}).fetchall()

@@ -1,0 +1,35 @@
+-- How old what was accepted last is, and how long the newest published window took to be published.
+with windows as (
+    select a.pipeline, a.resource, a.window_name, a.fetched_at,
+        case when a.window_name ~ '^\d{4}-\d\d-\d\d$'
+            then (a.window_name::date + 1)::timestamp at time zone 'UTC' end as window_end
+    from ops.artifacts a
+    where a.acceptance = 'accepted' and (%(pipeline)s::text is null or a.pipeline = %(pipeline)s)
+), accepted as (
+    select pipeline, resource, max(window_name) as newest, max(window_end) as window_end,
+        max(fetched_at) as fetched_at
+    from windows group by 1, 2
+), published as (
+    select p.pipeline, m.resource, max(m.window_name) as newest
+    from ops.publication_pointer p
+    join ops.versions v using (version_id)
+    join ops.manifest_artifacts m using (manifest_id)
+    group by 1, 2
+), first_published as (
+    select n.pipeline, n.resource, n.newest, min(p.published_at) as published_at
+    from published n
+    join ops.publications p using (pipeline)
+    join ops.versions v on v.version_id = p.version_id
+    join ops.manifest_artifacts m on m.manifest_id = v.manifest_id
+        and m.resource = n.resource and m.window_name = n.newest
+    group by 1, 2, 3
+)
+select a.pipeline, a.resource as dataset, a.newest as newest_accepted, f.newest as newest_published,
+    extract(epoch from clock_timestamp() - a.window_end)::double precision as window_age_s,
+    extract(epoch from clock_timestamp() - a.fetched_at)::double precision as fetched_age_s,
+    case when f.newest ~ '^\d{4}-\d\d-\d\d$' then extract(
+        epoch from f.published_at - (f.newest::date + 1)::timestamp at time zone 'UTC'
+    )::double precision end as publication_lag_s
+from accepted a
+left join first_published f using (pipeline, resource)
+order by 1, 2
