@@ -29,8 +29,10 @@ _NAMES_ONLY_CLASSES = ("3D", "3F", "42")
 _REFUSED = (
     "authentication failed",
     "certificate verify failed",
+    "configuration parameter",
     "does not exist",
     "does not support SSL",
+    "for parameter",
     "no password supplied",
     "not currently accepting connections",
     "not permitted to log in",

@@ -6,27 +6,21 @@ answer.
 """
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from ingestion.errors import ContractVersionError, SourceError
 from ingestion.partitions import Partition
 from ingestion.resources import Resource
-
-_NUL_ESCAPE = b"\\u0000"
-_NAME_END = b'":'
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page: its records as parsed, what it says of the whole, and where it came from.
 
-    `source_ref` is path and query, never host or token. `is_checked`: all its records keep the
-    contract's rules for fields; if not, some may or may not.
+    `source_ref` is path and query, never host or token.
     """
 
     records: list[Any]
@@ -34,7 +28,6 @@ class Page:
     schema_version: str
     next_link: str | None
     source_ref: str
-    is_checked: bool
 
 
 def read_page(body: bytes, source_ref: str, resource: Resource, partition: Partition) -> Page:
@@ -43,7 +36,7 @@ def read_page(body: bytes, source_ref: str, resource: Resource, partition: Parti
     Raises `ContractVersionError` for a schema version that the contract does not support and
     `SourceError` for anything that is no page of this partition.
     """
-    answer, is_checked = _parse_and_check(body, resource)
+    answer = _parse(body)
     if not isinstance(answer, dict):
         raise _no_page(resource, "is not an object")
     version = answer.get("schema_version")
@@ -67,7 +60,6 @@ def read_page(body: bytes, source_ref: str, resource: Resource, partition: Parti
         schema_version=version,
         next_link=link,
         source_ref=source_ref,
-        is_checked=is_checked,
     )
 
 
@@ -83,18 +75,6 @@ def check_version(resource: Resource, version: str) -> None:
             f"{resource.contract.version} supports {', '.join(supported)}; "
             "read what changed and extend the contract"
         )
-
-
-def _parse_and_check(body: bytes, resource: Resource) -> tuple[Any, bool]:
-    if _NUL_ESCAPE not in body:
-        with suppress(ValidationError):
-            answer = resource.contract.page_validator.validate_json(body)
-            fields = len(resource.contract.fields) * len(answer["records"])
-            # The validator drops fields it does not know, and quickly; more ends of names than known
-            # fields mean that there may be some, whose names the slow way will note.
-            if body.count(_NAME_END) == fields + len(answer):
-                return answer, True
-    return _parse(body), False
 
 
 def _parse(body: bytes) -> Any:

@@ -1,6 +1,6 @@
 """Judges the records of one partition, page by page: accepted or rejected, never anything else.
 
-A page that was checked as a whole is accepted as a whole; otherwise each record is judged alone.
+A page of good records is accepted as a whole; otherwise each record is judged alone.
 Keys are remembered over all pages, so that of two records with one key the later is rejected.
 """
 
@@ -25,9 +25,13 @@ _Problem = tuple[str, str | None, str]
 
 @dataclass(slots=True)
 class JudgedPage:
-    """Accepted records (redacted, as the source wrote the rest) with the position of each."""
+    """Accepted records (redacted, as the source wrote the rest) with the position of each.
+
+    `columns` are the accepted records once more, as Arrow columns, when the page was accepted whole.
+    """
 
     accepted: list[Record] = field(default_factory=list)
+    columns: list[Any] | None = None
     positions: Sequence[int] = field(default_factory=list)
     rejected: list[RejectedRecord] = field(default_factory=list)
 
@@ -38,27 +42,30 @@ class PartitionJudge:
     """
 
     def __init__(self, contract: Contract, partition: Partition, redactor: Redactor) -> None:
+        from ingestion.columns import ColumnCheck
+
         self._contract = contract
+        self._check = ColumnCheck(contract)
         self._redactor = redactor
         self._fields = contract.redacted_fields
         names = {column: name for name, column in contract.stored_names.items()}
-        key = [names[column] for column in contract.key]
-        self._key_of = _key_getter(key, self._fields)
         days = [names[column] for column in contract.day.columns] if contract.day else []
+        key = [names[column] for column in contract.key]
+        # The records that are compared are all of one day.
+        self._key_of = _key_getter([name for name in key if name not in days] or key, self._fields)
         self._day_of = itemgetter(*days) if days else None
         self._day = _day_values(partition, len(days))
         self._seen: set[Any] = set()
         self.unexpected_fields: set[str] = set()
 
-    def judge(self, records: list[Any], source_ref: str, *, is_checked: bool) -> JudgedPage:
-        """Redacts the records in place and judges them.
-
-        `source_ref` names the page; `is_checked` says that the contract's page validator passed it.
-        """
+    def judge(self, records: list[Any], source_ref: str) -> JudgedPage:
+        """Redacts the records in place and judges them. `source_ref` names the page."""
         problems = self._redactor.redact(records)
         page = JudgedPage()
-        if is_checked and not problems and self._all_pass(records):
+        columns = None if problems else self._check.columns(records)
+        if columns is not None and self._all_pass(records):
             page.accepted, page.positions = records, range(len(records))
+            page.columns = columns
             return page
         page.positions = positions = list[int]()
         for position, record in enumerate(records):

@@ -127,34 +127,17 @@ class Contract:
         return any(isinstance(entry.about.sensitive, Pseudonym) for entry in self.fields)
 
     @cached_property
-    def page_validator(self) -> TypeAdapter[Any]:
-        """Judges the JSON of a whole page as the source sends it, before redaction.
-
-        What it passes, `record_validator` passes too once redacted; what it refuses may still be
-        good.
-        """
-        rules = {
-            entry.name: entry.pseudonym_rules()
-            if isinstance(entry.about.sensitive, Pseudonym)
-            else entry.rules()
-            for entry in self.fields
-        }
-        page = {
-            "schema_version": str,
-            "records": list[_typed_dict("Record", rules, extra="ignore")],  # type: ignore[misc] # known at run time
-            "next": str | None,
-            "total_records": int,
-        }
-        return TypeAdapter(_typed_dict("Page", page, extra="allow"))
-
-    @cached_property
     def record_validator(self) -> TypeAdapter[Any]:
         """Judges one redacted record, as parsed."""
         rules = {
             name: entry.pseudonym_rules() if entry.is_sensitive else entry.rules()
             for name, entry in self.redacted_fields.items()
         }
-        return TypeAdapter(_typed_dict("RedactedRecord", rules, extra="ignore"))
+        # Type checkers know only the literal form of a TypedDict; these fields are found at run time.
+        make_typed_dict: Any = TypedDict
+        record = make_typed_dict("RedactedRecord", rules)
+        record.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
+        return TypeAdapter(record)
 
     def sql_types(self) -> dict[str, str]:
         """{column: Postgres type} of the staging table, bookkeeping columns last."""
@@ -177,11 +160,3 @@ class Contract:
             "columns": self.sql_types(),
             "fields": [entry.describe() for entry in self.fields],
         }
-
-
-def _typed_dict(name: str, rules: dict[str, Any], *, extra: Literal["allow", "ignore"]) -> Any:
-    # Type checkers know only the literal form of a TypedDict; these fields are found at run time.
-    make_typed_dict: Any = TypedDict
-    made = make_typed_dict(name, rules)
-    made.__pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False, extra=extra)
-    return made

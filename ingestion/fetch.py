@@ -92,8 +92,12 @@ def collect_pages(
             raise _incomplete(resource, "changed while it was read")
         total, version = page.total_records, page.schema_version
         fetched += len(page.records)
-        judged = judge.judge(page.records, page.source_ref, is_checked=page.is_checked)
-        builder.add(judged.accepted, [f"{page.source_ref}#{at}" for at in judged.positions])
+        judged = judge.judge(page.records, page.source_ref)
+        refs = [f"{page.source_ref}#{at}" for at in judged.positions]
+        if judged.columns is None:
+            builder.add(judged.accepted, refs)
+        else:
+            builder.add_columns(judged.columns, refs)
         rejected += judged.rejected
         # The next page is parsed into the same memory, which is still in the processor's cache.
         page.records.clear()

@@ -82,7 +82,7 @@ KINDS = {
 _DATE_PATTERN = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _CLOCK_PATTERN = "([01][0-9]|2[0-3]):[0-5][0-9]"
 _ZONE_PATTERN = f"(Z|[+-]{_CLOCK_PATTERN})"
-_PATTERNS = {
+PATTERNS = {
     date: f"^{_DATE_PATTERN}$",
     datetime: rf"^{_DATE_PATTERN}[T ]{_CLOCK_PATTERN}:[0-5][0-9](\.[0-9]{{1,6}})?{_ZONE_PATTERN}$",
 }
@@ -111,14 +111,14 @@ class Field:
             low = _INT64[0] if self.about.at_least is None else self.about.at_least
             high = _INT64[1] if self.about.at_most is None else self.about.at_most
             annotation = Annotated[int, Ge(low), Le(high)]
-        elif pattern := _PATTERNS.get(self.kind.python):
+        elif pattern := PATTERNS.get(self.kind.python):
             annotation = Annotated[str, StringConstraints(pattern=pattern)]
         else:
             annotation = Annotated[annotation, self.about]
         return annotation | None if self.nullable else annotation
 
     def pseudonym_rules(self) -> Any:
-        """The annotation for the pseudonym of the field, and for its value before that: any text."""
+        """The annotation for the pseudonym of the field."""
         return str | None if self.nullable else str
 
     def describe(self) -> dict[str, Any]:

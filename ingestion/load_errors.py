@@ -44,6 +44,7 @@ _REFUSALS = (
     ("does not support SSL", "28000"),
     ("database .* does not exist|not currently accepting connections", "3D000"),
     ("permission denied for database", "42501"),
+    ("(set|configuration|for) parameter", "42704"),
 )
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNREACHABLE = ("OperationalError", "DestinationConnectionError", "InterfaceError")

@@ -173,8 +173,9 @@ def _write_whole(path: Path, content: bytes) -> None:
         with open(draft, "wb", opener=_open_private) as file:
             file.write(content)
         draft.replace(path)
-    finally:
+    except BaseException:
         draft.unlink(missing_ok=True)
+        raise
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -15,7 +15,8 @@ from ingestion.fields import Field
 from ingestion.redaction import Record
 
 SOURCE_REF = "_source_ref"
-_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
+# What Arrow raises for a value that does not fit its column.
+UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 _ARROW_TYPES = {
     int: pa.int64(),
     float: pa.float64(),
@@ -73,8 +74,13 @@ class TableBuilder:
         try:
             # At once, while the page is in the processor's cache: that halves the cost.
             self._batches.append(self._build(records, refs))
-        except _UNFIT:
+        except UNFIT:
             self._add_one_by_one(records, refs)
+
+    def add_columns(self, columns: list[Any], refs: list[str]) -> None:
+        """Takes the columns of records, in the contract's order and with its types."""
+        columns = [*columns, pa.array(refs, pa.string())]
+        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def finish(self) -> Any:
         """The whole table."""
@@ -91,7 +97,7 @@ class TableBuilder:
         for name, declared in self._fields.items():
             try:
                 _column(declared, [record[name]])
-            except _UNFIT:
+            except UNFIT:
                 return declared
         return None
 

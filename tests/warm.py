@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from harness import CHECKOUT, Sluice
-
+from sabotage import Sabotage
 _HEAVY = (
     "adbc_driver_postgresql", "dbt.adapters.postgres", "dbt.cli.main", "dlt", "great_expectations",
     "sqlalchemy.dialects.postgresql.psycopg2", "expectations.gate", "ingestion.load",
@@ -50,15 +50,20 @@ class WarmProcess:
         self._pipe(self._process.stdout).close()
 
     def run(
-        self, arguments: tuple[str, ...], environment: dict[str, str], folder: Path
+        self,
+        arguments: tuple[str, ...],
+        environment: dict[str, str],
+        folder: Path,
+        sabotage: Sabotage | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one command to its end; one at a time."""
+        """Runs one command to its end; one at a time. `sabotage` strikes inside it."""
         with TemporaryDirectory() as outputs:
             order = {
                 "arguments": ["sluice", *arguments],
                 "environment": environment,
                 "folder": str(folder),
                 "outputs": outputs,
+                "sabotage": sabotage and sabotage.order(),
             }
             self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
             self._pipe(self._process.stdin).flush()
@@ -77,11 +82,12 @@ class WarmSluice(Sluice):
     """A Sluice of the checkout whose commands are forks of `process`."""
 
     process: WarmProcess
+    sabotage: Sabotage | None = None
 
     def call(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """The pytest timeout ends a command that hangs; `timeout` is not looked at."""
         assert self.project == CHECKOUT, "a copy of the project must be imported anew: use Sluice"
-        return self.process.run(arguments, self.environment, self.home)
+        return self.process.run(arguments, self.environment, self.home, self.sabotage)
 
 
 def serve() -> None:
@@ -107,6 +113,8 @@ def _become(order: dict[str, Any]) -> None:
         os.environ.clear()
         os.environ.update(order["environment"])
         sys.argv = order["arguments"]
+        if order["sabotage"]:
+            Sabotage(**order["sabotage"]).prepare()
         from orchestration.cli import main
 
         main()

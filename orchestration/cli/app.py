@@ -5,7 +5,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from orchestration.errors import EXIT_BUSY, SluiceError
+from orchestration.errors import EXIT_BUSY, InternalError, SluiceError
 
 app = typer.Typer(
     name="sluice",
@@ -362,7 +362,7 @@ def _report(error: SluiceError) -> None:
 
 
 def _classified(error: Exception) -> SluiceError:
-    """The failure, after its place (never the values that were being handled) went to the log."""
+    """The failure; if nobody foresaw it, its place (never a value) goes to the log."""
     import traceback
     from pathlib import Path
 
@@ -372,6 +372,8 @@ def _classified(error: Exception) -> SluiceError:
     from orchestration.logs import configure_logs, get_logger
 
     failure = classify(error)
+    if not isinstance(failure, InternalError):
+        return failure
     if not structlog.is_configured():
         configure_logs("INFO")
     places = [

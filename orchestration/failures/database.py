@@ -15,6 +15,7 @@ from orchestration.failures.logins import read_refusal
 from orchestration.failures.sqlstates import AUTHOR_ADVICE, LEASE_LOST, ruling, sqlstate_code
 from orchestration.failures.wording import speak
 
+_LOGIN_ADVICE = "correct SLUICE_WAREHOUSE_URL or the server, then run the same command again"
 _LEASE = re.compile(r"lease (\S+) is no longer held")
 
 
@@ -59,7 +60,7 @@ def classify_lost_connection(text: str) -> SluiceError:
     rule = ruling(sqlstate)
     return make_failure(
         rule.kind or FailureKind.CONFIGURATION,
-        f"{words}; {rule.advice}",
+        f"{words}; {rule.advice or _LOGIN_ADVICE}",
         code=sqlstate_code(sqlstate),
         transient=rule.transient,
     )

@@ -21,6 +21,11 @@ TABLE: tuple[tuple[str, str, str], ...] = (
     ("root certificate file", "28000", "the file of trusted certificates is missing"),
     ("does not support SSL", "28000", "the server does not encrypt"),
     ("permission denied for database", "42501", "the role may not connect to the database"),
+    (
+        "(set|configuration|for) parameter",
+        "42704",
+        "the server refuses a setting that the session asks for",
+    ),
     ("database .* does not exist", "3D000", "the database does not exist"),
     ("not currently accepting connections", "3D000", "the database lets nobody in"),
     ("too many|connection slots", "53300", "the server has no connection left"),

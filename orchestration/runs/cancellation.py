@@ -66,14 +66,13 @@ def settle_cancelled(connection: psycopg.Connection, run_id: RunId, lease: Lease
     Needs the run's lease: nobody drives it. Says whether it was so. Raises `LeaseLost`.
     """
     with connection.transaction():
-        assert_fence(connection, lease)
         found = connection.execute(query("runs_cancel_requested"), [run_id]).fetchone()
         if found is None:
             return False
         stage = StageName(found[0]) if found[0] else None
         failure = failure_of(Cancelled(run_id), stage)
         tell_owner(connection, run_id, lease, Outcome.FAILED, failure)
-        close_stages(connection, run_id, lease)
+        close_stages(connection, run_id)
         finish_run(connection, run_id, lease, Outcome.FAILED, failure=failure, version_id=None)
     return True
 

@@ -114,9 +114,7 @@ def _by_kind(run: Run, again: str, show: str) -> Advice:
             return Advice(_refresh(run), f"sluice quarantine list --run {run.run_id}")
         case FailureKind.CONFIGURATION:
             return Advice(again, "sluice check")
-        case FailureKind.SOURCE | FailureKind.TRANSFORM | FailureKind.DESTINATION:
-            return Advice(again, show)
-        case FailureKind.INTERNAL:
+        case _:
             return Advice(again, show)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ingestion.partitions import Partition
 from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
@@ -69,7 +70,9 @@ class Drive:
         self.lines.clear()
         self.context.memory.clear()
         if not self.repeats_finished:
+            reach(FaultPoint.RUN_BEFORE_START)
             start_run(self.context.connection, self.context.run.run_id, self.context.run_lease)
+            reach(FaultPoint.RUN_AFTER_START)
         try:
             ended = self._through_stages()
         except (Busy, LeaseLost):
@@ -80,6 +83,7 @@ class Drive:
             )
         self._tell(ended)
         if not self.repeats_finished:
+            reach(FaultPoint.RUN_BEFORE_FINISH)
             with self.context.connection.transaction():
                 finish_run(
                     self.context.connection,
@@ -89,6 +93,7 @@ class Drive:
                     failure=failure_as_json(ended),
                     version_id=ended.version_id,
                 )
+        reach(FaultPoint.RUN_AFTER_FINISH)
         get_logger().info(
             "run ended",
             outcome=ended.outcome,

@@ -103,7 +103,7 @@ def _give_up(
         stage,
     )
     tell_owner(connection, run_id, lease, Outcome.FAILED, failure)
-    close_stages(connection, run_id, lease)
+    close_stages(connection, run_id)
     finish_run(connection, run_id, lease, Outcome.FAILED, failure=failure, version_id=None)
 
 
@@ -127,5 +127,5 @@ def supersede(connection: psycopg.Connection, run: Run, by: RunId, lease: Lease)
             ),
             None,
         )
-        close_stages(connection, run.run_id, lease)
+        close_stages(connection, run.run_id)
         finish_run(connection, run.run_id, lease, Outcome.FAILED, failure=failure, version_id=None)

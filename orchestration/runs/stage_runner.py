@@ -16,6 +16,7 @@ import psycopg
 
 from orchestration.errors import Busy, LeaseLost, SluiceError
 from orchestration.failures import classify
+from orchestration.faultpoints import FaultPoint, reach
 from orchestration.logs import bind, get_logger
 from orchestration.runs.budget import Budget
 from orchestration.runs.checkpoints import (
@@ -86,6 +87,7 @@ class StageRunner:
         busy_since: float | None = None
         while todo and not context.budget.is_low:
             context.check_leases()
+            reach(FaultPoint.STAGE_BEFORE_ATTEMPT, self._stage.name)
             claims = self._claim(todo)
             if not claims:
                 busy_since = busy_since or time.monotonic()
@@ -93,6 +95,7 @@ class StageRunner:
                 todo = self._reuse_finished(todo)
                 continue
             busy_since = None
+            reach(FaultPoint.STAGE_AFTER_ATTEMPT, self._stage.name)
             self._do(claims)
             todo = [unit for unit in todo if unit not in self.report.finished]
             failed = [unit for unit in todo if unit in self.report.failed]
@@ -100,9 +103,16 @@ class StageRunner:
                 break
             if failed:
                 worst = max(self._tries[unit] for unit in failed)
-                time.sleep(min(backoff_s(worst), context.budget.remaining_s))
+                self._pause(min(backoff_s(worst), context.budget.remaining_s))
         self.report.remaining = [unit for unit in todo if unit not in self.report.failed]
         return self.report
+
+    def _pause(self, seconds: float) -> None:
+        """Waits, unless the lease is lost or the run cancelled meanwhile."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _BUSY_POLL_S))
+            self._context.check_leases()
 
     def _is_final(self, unit: Unit, error: SluiceError) -> bool:
         return not error.transient or self._tries[unit] >= self._policy.max_attempts
@@ -182,7 +192,8 @@ class StageRunner:
                         message=failure.message,
                         **_place(error),
                     )
-                    for unit in list(open_units):
+                    # Its success may be recorded, and its lease gone, when something fails after that.
+                    for unit in [unit for unit in open_units if unit not in self.report.finished]:
                         self._write_down(UnitFailed(unit, failure), leases)
         finally:
             for claim in claims:
@@ -218,10 +229,13 @@ class StageRunner:
                     begin_attempts(
                         self._context.connection, self._context.run.run_id, [(unit, lease)]
                     )
+                else:
+                    reach(FaultPoint.STAGE_BEFORE_SUCCESS, self._stage.name)
                 checkpoint = self._again(lambda: self._record_done(result, lease))
                 if unit.step:
                     return None
                 self.report.finished[unit] = checkpoint
+                reach(FaultPoint.STAGE_AFTER_SUCCESS, self._stage.name)
                 return unit
 
     def _record_done(self, result: UnitDone, lease: Lease) -> Checkpoint:

@@ -188,9 +188,8 @@ def finish_stage(
         )
 
 
-def close_stages(connection: psycopg.Connection, run_id: str, lease: Lease) -> None:
-    """running → failed for the stages that a dead worker left, inside the caller's transaction."""
-    assert_fence(connection, lease)
+def close_stages(connection: psycopg.Connection, run_id: str) -> None:
+    """running → failed for the stages that a dead worker left; the caller's transaction is fenced."""
     connection.execute(
         "update ops.run_stages set status = 'failed', finished_at = clock_timestamp() "
         "where run_id = %s and status = 'running'",

@@ -4,12 +4,15 @@ Relations are built under names of this attempt alone and become part of the sto
 adoption, so that a killed attempt leaves nothing that anybody reads.
 """
 
+import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
 
-from orchestration.errors import QualityFailure, TransformFailure
+from orchestration.errors import QualityFailure, SluiceError, TransformFailure
+from orchestration.failures.backoff import pause_s
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId, digest, version_id
 from orchestration.model import StageName
@@ -171,7 +174,7 @@ class TransformStage:
             )
             register_loading(connection, plan.build, run_id=context.run.run_id, lease=lease)
             reach(FaultPoint.TRANSFORM_AFTER_REGISTER)
-            run_build(session, graph, plan)
+            run_build(session, graph, plan, again=partial(_try_again, context))
             reach(FaultPoint.TRANSFORM_AFTER_BUILD)
             context.check_leases()
             adoption = adopt_relations(connection, plan.build, lease)
@@ -219,6 +222,20 @@ class TransformStage:
                 "the same command again",
                 code="transform_not_accepted",
             )
+
+
+def _try_again(context: StageContext, tries: int, failures: Sequence[SluiceError]) -> bool:
+    """Waits before the models that failed are built again; false when they should not be."""
+    if tries >= context.pipeline.stages.transform.max_attempts:
+        return False
+    context.check_leases()
+    pause = pause_s(tries, failures, remaining_s=context.budget.remaining_s)
+    if pause is None:
+        return False
+    context.progress.update(StageName.TRANSFORM, f"trying again: {failures[0].code}")
+    time.sleep(pause)
+    context.check_leases()
+    return not context.budget.is_low
 
 
 def dbt_session(context: StageContext, role: Role, manifest: Manifest) -> DbtSession:

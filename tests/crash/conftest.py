@@ -61,7 +61,9 @@ def fresh_sluice(
         )
         home = tmp_path_factory.mktemp("home")
         sluice = Sluice(Warehouse(server.url(database=databases[-1])), home, demo_server)
-        return replace(sluice, project=project) if project.exists() else sluice.copy_project(project)
+        return (
+            replace(sluice, project=project) if project.exists() else sluice.copy_project(project)
+        )
 
     yield make
     while databases:

@@ -13,13 +13,20 @@ def test_damaged_rows_are_put_right_by_the_same_request(sluice: Sluice) -> None:
     before = sluice.everything_published()
     [(artifact,)] = sluice.query(WEATHER.format("artifact_id"))
     rows = f"from staging.flights__weather where _artifact_id = '{artifact}'"
-    good = sluice.query(f"select t::text {rows.replace('weather where', 'weather t where')} order by 1")
+    good = sluice.query(
+        f"select t::text {rows.replace('weather where', 'weather t where')} order by 1"
+    )
     quarantined = sluice.query("select * from quarantine.records")
     with sluice.warehouse.connect() as owner:
         owner.execute(f"delete {rows} and hour < 5".encode())
     again = sluice.run(DAY)
     assert (again["run_id"], again["version"]) == (first["run_id"], first["version"])
-    assert sluice.query(f"select t::text {rows.replace('weather where', 'weather t where')} order by 1") == good
+    assert (
+        sluice.query(
+            f"select t::text {rows.replace('weather where', 'weather t where')} order by 1"
+        )
+        == good
+    )
     assert sluice.query(WEATHER.format("artifact_id, state") + "and state = 'adopted'") == [
         (artifact, "adopted")
     ]

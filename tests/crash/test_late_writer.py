@@ -109,7 +109,9 @@ def late(warehouse: Warehouse) -> Lease:
         )
     with warehouse.connect(Role.TRANSFORMER, autocommit=True) as transformer:
         store.register_loading(transformer, [RELATION], run_id=RUN, lease=lease)
-        transformer.execute(f"create table store.{RELATION.relation_name} as select 1 as x".encode())
+        transformer.execute(
+            f"create table store.{RELATION.relation_name} as select 1 as x".encode()
+        )
     with warehouse.connect(autocommit=True) as owner:
         owner.execute(
             "insert into ops.versions (version_id, pipeline, manifest_id, run_id, code_id, state) "
@@ -137,9 +139,18 @@ def late(warehouse: Warehouse) -> Lease:
 
 
 FETCHED = Fetched(
-    ref="r", checksum="c", resource="flights.airlines", partition=str(PARTITION), run_id=RUN,
-    fetched=1, accepted=1, rejected=0, schema_version="1", contract_version="1",
-    unexpected_fields=(), fetched_at=datetime(2013, 3, 1, tzinfo=UTC),
+    ref="r",
+    checksum="c",
+    resource="flights.airlines",
+    partition=str(PARTITION),
+    run_id=RUN,
+    fetched=1,
+    accepted=1,
+    rejected=0,
+    schema_version="1",
+    contract_version="1",
+    unexpected_fields=(),
+    fetched_at=datetime(2013, 3, 1, tzinfo=UTC),
 )
 
 Write = Callable[[Warehouse, psycopg.Connection, Lease], object]
@@ -179,7 +190,9 @@ WRITES: dict[str, tuple[Role, Write]] = {
     ),
     "record_manifest": (
         Role.RUNNER,
-        lambda _, c, lease: record_manifest(c, Manifest("m_" + "1" * 16, "flights", ()), RUN, lease),
+        lambda _, c, lease: record_manifest(
+            c, Manifest("m_" + "1" * 16, "flights", ()), RUN, lease
+        ),
     ),
     "register_artifact": (
         Role.EXTRACTOR,
@@ -190,7 +203,11 @@ WRITES: dict[str, tuple[Role, Write]] = {
     "adopt_artifact": (
         Role.EXTRACTOR,
         lambda _, c, lease: artifacts.adopt_artifact(
-            c, ArtifactId("a_late"), get_resource("flights.airlines"), FETCHED, lease,
+            c,
+            ArtifactId("a_late"),
+            get_resource("flights.airlines"),
+            FETCHED,
+            lease,
             keep_rejected=lambda: 0,
         ),
     ),

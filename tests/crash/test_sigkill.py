@@ -61,8 +61,10 @@ def observe(sluice: Sluice) -> dict[str, Any]:
     }
     for model, rows in sluice.everything_published().items():
         seen[f"analytics.{model}"] = (len(rows), hashlib.sha256(repr(rows).encode()).hexdigest())
-    tables = sluice.query("select relname from pg_class where relnamespace = 'staging'::regnamespace "
-                          "and relkind = 'r' and relname like 'flights\\_\\_%'")
+    tables = sluice.query(
+        "select relname from pg_class where relnamespace = 'staging'::regnamespace "
+        "and relkind = 'r' and relname like 'flights\\_\\_%'"
+    )
     for (table,) in tables:
         adopted = "_artifact_id in (select artifact_id from ops.artifacts where state = 'adopted')"
         [seen[f"staging.{table}"]] = sluice.query(
@@ -92,7 +94,9 @@ def _without(these: Any, those: Any) -> list[Any]:
 def move_to_another_machine(sluice: Sluice) -> None:
     """Nobody can see any more that the holders of the leases are dead: they have to expire."""
     with sluice.warehouse.connect(autocommit=True) as connection:
-        connection.execute("update ops.leases set holder = 'elsewhere|1|1' where holder is not null")
+        connection.execute(
+            "update ops.leases set holder = 'elsewhere|1|1' where holder is not null"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -156,9 +160,13 @@ def test_a_run_killed_at_random_moments_ends_like_an_undisturbed_one(
             kills += killed
             if dice.random() < 0.25:
                 move_to_another_machine(sluice)
-        done = sluice.at(tmp_path / f"home-{scenarios}-{dice.randrange(2)}").call(*REQUEST, "--json")
+        done = sluice.at(tmp_path / f"home-{scenarios}-{dice.randrange(2)}").call(
+            *REQUEST, "--json"
+        )
         found = differences(sluice, expected) if done.returncode == 0 else done.stderr[-3000:]
-        print(f"scenario {scenarios}: {story} -> exit {done.returncode}, {found or 'no difference'}")
+        print(
+            f"scenario {scenarios}: {story} -> exit {done.returncode}, {found or 'no difference'}"
+        )
         if found:
             bad.append((story, found))
     print(f"{kills} kills in {scenarios} runs, {len(bad)} differ (seed {seed})")
@@ -170,4 +178,6 @@ def _any_moment(dice: random.Random, durations: dict[str, float]) -> Moment:
     if stage is None:
         return Moment(dice.uniform(0.3, 3.0))
     event = dice.choice(["stage started"] * 4 + ["stage ended"])
-    return Moment(dice.uniform(0, durations[stage] if event == "stage started" else 0.3), stage, event)
+    return Moment(
+        dice.uniform(0, durations[stage] if event == "stage started" else 0.3), stage, event
+    )

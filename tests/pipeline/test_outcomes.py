@@ -234,11 +234,10 @@ def check_status(sluice: Sluice, row: Row) -> str:
     assert row.failure is not None
     assert shown["failure"] == f"{row.failure.kind} ({row.failure.code})"
     assert "@" in shown["owner"]
-    command = shown["next"].split()
-    if command[1] == "run":
-        assert command == f"sluice run --pipeline flights --partitions {row.day}".split()
-        return json.dumps(shown)
-    done = sluice.call(*command[1:])
+    options = ["--refresh"] if "--refresh" in row.what_to_do else []
+    again = f"sluice run --pipeline flights --partitions {row.day}".split() + options
+    assert shown["next"].split() == again
+    done = sluice.call(*shown["look"].split()[1:])
     assert done.returncode == 0
     assert all(rule in done.stdout for rule in row.partitions)
     return json.dumps(shown) + done.stdout + done.stderr

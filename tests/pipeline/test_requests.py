@@ -127,11 +127,16 @@ def test_an_edited_description_and_comment_change_nothing_published(edited: Slui
     [
         (
             "marts/dim_carrier.yml",
-            "kwargs: {value: {\"$PARAMETER\": input_rows_flights__airlines}}",
+            'kwargs: {value: {"$PARAMETER": input_rows_flights__airlines}}',
             "kwargs: {value: 1000000}",
             "gate",
         ),
-        ("staging/flights__airlines.yml", "min_value: 2, max_value: 100", "min_value: 99", "validate"),
+        (
+            "staging/flights__airlines.yml",
+            "min_value: 2, max_value: 100",
+            "min_value: 99",
+            "validate",
+        ),
     ],
 )
 def test_an_edited_suite_holds_the_next_run_and_taking_it_back_changes_nothing(
@@ -190,7 +195,9 @@ UNITS = st.tuples(
 @given(UNITS, UNITS)
 def test_different_units_never_share_a_key(first: Any, second: Any) -> None:
     def key(pipeline: str, source: str, name: str, window: str, revision: int, stage: str) -> str:
-        return idempotency_key(pipeline, str(Partition(f"{source}.{name}", window, revision)), stage)
+        return idempotency_key(
+            pipeline, str(Partition(f"{source}.{name}", window, revision)), stage
+        )
 
     assert (key(*first) == key(*second)) == (first == second)
 
@@ -249,7 +256,9 @@ def _keys_are_literal_and_unique(sluice: Sluice) -> None:
             f"select source_partition, stage, status from ops.checkpoints "
             f"where idempotency_key = '{key}'"
         ) == [(f"flights.flights/{DAY}@1", stage, "succeeded")]
-        columns = "pipeline, stage, step, source_partition, run_id, status, fence, attempt, output_ref"
+        columns = (
+            "pipeline, stage, step, source_partition, run_id, status, fence, attempt, output_ref"
+        )
         for new_key in (f"'{key}'", "repeat('0', 64)"):
             with (
                 sluice.warehouse.connect(Role.RUNNER) as connection,

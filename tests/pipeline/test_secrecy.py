@@ -116,8 +116,13 @@ def _a_bad_day(sluice: Sluice) -> str:
     said = []
     demo, folder = sluice.demo, sluice.project / MARTS
     for position, (fault, field) in enumerate(
-        [("malformed_record", "crew_email"), ("nul_character", "crew_email"),
-         ("malformed_record", "distance"), ("missing_field", "origin"), ("extra_field", None)]
+        [
+            ("malformed_record", "crew_email"),
+            ("nul_character", "crew_email"),
+            ("malformed_record", "distance"),
+            ("missing_field", "origin"),
+            ("extra_field", None),
+        ]
     ):
         demo.set_fault(fault, resource="flights", date=DAY, page=1, position=position, field=field)
     sluice.kill_at(Moment(0.8, "extract"), "run", "--pipeline", "flights", "--partitions", DAY)
@@ -136,17 +141,30 @@ def _a_bad_day(sluice: Sluice) -> str:
         # not what the contract says
         (carriers, "        carrier_name\n", "        length(carrier_name) as carrier_name\n"),
         # a broken NOT NULL, whose DETAIL shows the whole row
-        (flights, "        carrier_code,\n", "        nullif(carrier_code, 'UA') as carrier_code,\n"),
+        (
+            flights,
+            "        carrier_code,\n",
+            "        nullif(carrier_code, 'UA') as carrier_code,\n",
+        ),
         # a value in the first line of the error
-        (flights, "        flight_number,\n", "        cast(tail_number as integer) as flight_number,\n"),
+        (
+            flights,
+            "        flight_number,\n",
+            "        cast(tail_number as integer) as flight_number,\n",
+        ),
     ]:
         text = file.read_text()
         assert text.count(old) == 1
         file.write_text(text.replace(old, new))
         run(12)
         file.write_text(text)
-    for command in (["status"], ["runs", "show"], ["gates", "show"], ["quarantine", "list"],
-                    ["quarantine", "show", "record-1"]):
+    for command in (
+        ["status"],
+        ["runs", "show"],
+        ["gates", "show"],
+        ["quarantine", "list"],
+        ["quarantine", "show", "record-1"],
+    ):
         for options in ([], ["--json"]):
             done = sluice.call(*command, *options)
             assert done.returncode == 0, done.stderr
@@ -157,7 +175,9 @@ def _a_bad_day(sluice: Sluice) -> str:
 def _dump(warehouse: Warehouse) -> str:
     return subprocess.run(
         [str(installed_programs() / "pg_dump"), "--no-password", warehouse.owner_url],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 

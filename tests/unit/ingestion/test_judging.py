@@ -58,7 +58,7 @@ def judge_of(name: str = "flights.weather") -> PartitionJudge:
 
 
 def judge(records: list[Any], name: str = "flights.weather") -> JudgedPage:
-    return judge_of(name).judge([*records], "/v1/x?page=1", is_checked=False)
+    return judge_of(name).judge([*records], "/v1/x?page=1")
 
 
 def test_a_good_page_is_accepted_whole() -> None:
@@ -86,11 +86,10 @@ def test_a_bad_record_is_rejected_and_its_neighbours_are_not() -> None:
 def test_of_two_records_with_one_key_the_later_is_rejected_also_across_pages() -> None:
     judging = judge_of()
     again = WEATHER | {"time_hour": "2013-02-12T03:00:00-05:00", "temp": 1.0}
-    first = judging.judge([dict(WEATHER)], "/1", is_checked=False)
+    first = judging.judge([dict(WEATHER)], "/1")
     second = judging.judge(
         [again, WEATHER | {"hour": 4, "time_hour": "2013-02-12T09:00:00Z"}],
         "/2",
-        is_checked=False,
     )
     assert len(first.accepted) == 1
     assert second.positions == [1]
@@ -171,7 +170,6 @@ def test_unexpected_fields_are_known_by_name_and_never_by_value() -> None:
     page = judging.judge(
         [WEATHER | {"surprise": EMAIL, EMAIL: 1}, WEATHER | {"temp": "x", "other": EMAIL}],
         "/1",
-        is_checked=False,
     )
     assert judging.unexpected_fields == {"surprise", "other", "(unprintable)"}
     assert len(page.accepted) == 1

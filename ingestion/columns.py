@@ -1,0 +1,127 @@
+"""Checks the records of a page column by column, which costs a fraction of checking each alone.
+
+It turns a page into Arrow columns with the contract's types and passes it only when every record
+keeps every rule for fields; what it does not pass may still be good, and is judged record by record.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingestion.contracts import Contract
+from ingestion.fields import PATTERNS, Field
+from ingestion.redaction import Record
+from ingestion.tables import UNFIT, arrow_type
+
+# What Arrow infers from values as parsed, and from nothing else: it mixes no booleans, numbers, and
+# texts. Asked for a type instead, it would take 1.0 for an integer.
+_INFERRED = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    datetime: pa.string(),
+    date: pa.string(),
+}
+
+_Rule = Callable[[Any], bool]
+
+
+class ColumnCheck:
+    """Checks redacted records against one contract."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._columns = [
+            (name, declared, _rules(declared)) for name, declared in contract.redacted_fields.items()
+        ]
+
+    def columns(self, records: Sequence[Any]) -> list[Any] | None:
+        """The Arrow columns of the records, or None unless each keeps the rules for its fields.
+
+        None as well for a field that the contract does not know, and for a value that does not fit
+        its column.
+        """
+        if not {dict}.issuperset(map(type, records)):
+            return None
+        if sum(map(len, records)) != len(records) * len(self._columns):
+            return None
+        columns = []
+        try:
+            for name, declared, rules in self._columns:
+                column = _column(name, declared, rules, records)
+                if column is None:
+                    return None
+                columns.append(column)
+        except (KeyError, *UNFIT):
+            return None
+        return columns
+
+
+def _column(name: str, declared: Field, rules: list[_Rule], records: Sequence[Record]) -> Any:
+    column = pa.array([record[name] for record in records])
+    if column.null_count and not declared.nullable:
+        return None
+    python, wanted = declared.kind.python, arrow_type(declared)
+    if column.null_count == len(column):
+        return column.cast(wanted)
+    if column.type == pa.int64() and python is float:
+        column = column.cast(wanted)
+    if column.type != _INFERRED[python]:
+        return None
+    if python in PATTERNS:
+        # Many records share a moment, so each is read once.
+        encoded = column.dictionary_encode()
+        moments = encoded.dictionary
+        fits = all(rule(moments) for rule in rules)
+        return moments.cast(wanted).take(encoded.indices) if fits else None
+    return column if all(rule(column) for rule in rules) else None
+
+
+def _rules(declared: Field) -> list[_Rule]:
+    python, about = declared.kind.python, declared.about
+    if declared.is_sensitive:
+        return []
+    if declared.enumeration:
+        return [_one_of(declared.enumeration)]
+    if pattern := PATTERNS.get(python):
+        return [_like(pattern)]
+    rules = [_finite] if python is float else [_without_nul] if python is str else []
+    if (about.at_least, about.at_most) != (None, None):
+        rules.append(_within(about.at_least, about.at_most))
+    if about.length:
+        rules.append(_of_length(*about.length))
+    return rules
+
+
+def _one_of(texts: tuple[str, ...]) -> _Rule:
+    known = pa.array([*texts, None], pa.string())
+    return lambda column: bool(pc.all(pc.is_in(column, known)).as_py())
+
+
+def _like(pattern: str) -> _Rule:
+    return lambda column: bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def _within(low: float | None, high: float | None) -> _Rule:
+    def rule(column: Any) -> bool:
+        found = pc.min_max(column)
+        least, most = found["min"].as_py(), found["max"].as_py()
+        return (low is None or low <= least) and (high is None or most <= high)
+
+    return rule
+
+
+def _of_length(shortest: int, longest: int) -> _Rule:
+    within = _within(shortest, longest)
+    return lambda column: within(pc.utf8_length(column))
+
+
+def _finite(column: Any) -> bool:
+    return bool(pc.all(pc.is_finite(column)).as_py())
+
+
+def _without_nul(column: Any) -> bool:
+    return not pc.any(pc.match_substring(column, "\0")).as_py()

@@ -1,0 +1,75 @@
+"""Every fault point times every kind of failure: after resuming, nothing shows that it happened."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Sluice
+from observation import REQUEST, STAGES, differences, observe
+from sabotage import SHARED, Kind, Sabotage
+from warm import WarmProcess, WarmSluice
+
+from orchestration.faultpoints import FaultPoint
+from orchestration.warehouse.embedded import EmbeddedServer
+
+MATRIX = [
+    (point, stage, kind)
+    for point in FaultPoint
+    for stage in (STAGES if point in SHARED else [""])
+    for kind in Kind
+]
+# `make test` draws a sample anew each time; `make test-crash` goes through all of it.
+SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "6"))
+CHOSEN = MATRIX if SAMPLE >= len(MATRIX) else random.Random(os.getppid()).sample(MATRIX, SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[WarmProcess]:
+    with WarmProcess() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def undisturbed(fresh_sluice: Callable[[], Sluice], process: WarmProcess) -> dict[str, Any]:
+    sluice = warm(fresh_sluice(), process)
+    assert sluice.json(*REQUEST)["outcome"] == "published"
+    return observe(sluice)
+
+
+def warm(sluice: Sluice, process: WarmProcess) -> WarmSluice:
+    return WarmSluice(
+        sluice.warehouse, sluice.home, sluice.demo, extra=sluice.extra, process=process
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "stage", "kind"), CHOSEN)
+def test_a_failure_at_any_point_leaves_no_trace_after_resuming(
+    point: FaultPoint,
+    stage: str,
+    kind: Kind,
+    undisturbed: dict[str, Any],
+    fresh_sluice: Callable[[], Sluice],
+    process: WarmProcess,
+    server: EmbeddedServer,
+    tmp_path: Path,
+) -> None:
+    sluice = warm(fresh_sluice(), process)
+    sabotage = Sabotage(
+        point, stage, kind, sluice.warehouse.database, server.superuser_url("postgres"),
+        str(server.home),
+    )  # fmt: skip
+    first = replace(sluice, sabotage=sabotage).call(*REQUEST, "--json")
+    assert (sluice.home / "struck").read_text() == kind, first.stderr[-2000:]
+    last = replace(sluice, home=tmp_path).json(*REQUEST)
+    assert last["outcome"] in {"published", "unchanged"}
+    assert differences(sluice, undisturbed) == {}, first.stderr[-3000:]
+
+
+def test_the_matrix_is_complete() -> None:
+    print(f"{len(CHOSEN)} of {len(MATRIX)} combinations of fault point and failure")
+    assert {point for point, _, _ in MATRIX} == set(FaultPoint)
