@@ -1,14 +1,16 @@
 """Loads the same pages of flights three ways, side by side: plain dlt, our path, and bare COPY.
 
-    python benchmarks/load.py [--days 365] [--repeat 2] [--json]
+    python benchmarks/load.py [--days 365] [--repeat 3] [--json]
 
 Pages are JSON in memory, so no network is measured. Counted are rows for each second of CPU that the
 client used (all its threads; not the server's). Our path does what `sluice run` does to a page: parse,
-redact, check the contract, spool to disk, load through dlt and ADBC. Plain dlt and COPY only parse and
-load. Ends with exit code 1 when ours is less than five times plain dlt.
+redact, check the contract, spool to disk, load through dlt and ADBC. Plain dlt (python rows, append, its
+defaults) and COPY only parse and load. The ways take turns, and the middle of the rounds is shown, so
+that a busy machine slows all of them. Ends with exit code 0 when it measured, whatever it found.
 """
 
 import argparse
+import gc
 import json
 import shutil
 import sys
@@ -16,10 +18,11 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import orjson
@@ -173,6 +176,8 @@ WAYS: dict[str, Callable[[Warehouse, list[Day], Path], str]] = {
 def measure(name: str, warehouse: Warehouse, days: list[Day], folder: Path) -> Result:
     warehouse.empty()
     place = Path(tempfile.mkdtemp(dir=folder))
+    # What one way leaves behind is not the next one's to clear away.
+    gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
     table = WAYS[name](warehouse, days, place)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -180,18 +185,25 @@ def measure(name: str, warehouse: Warehouse, days: list[Day], folder: Path) -> R
     return Result(name, warehouse.count(table), cpu, wall)
 
 
-def compare(days: list[Day], repeat: int) -> list[Result]:
-    """The best of `repeat` measurements of each way, taken in turn."""
+def compare(days: list[Day], repeat: int) -> list[list[Result]]:
+    """`repeat` rounds of one measurement of each way, in the order of WAYS."""
     folder = Path(tempfile.mkdtemp(prefix="slb"))
     warehouse = Warehouse(folder)
     try:
         for name in WAYS:
             measure(name, warehouse, days[:2], folder)
-        rounds = [[measure(name, warehouse, days, folder) for name in WAYS] for _ in range(repeat)]
+        return [[measure(name, warehouse, days, folder) for name in WAYS] for _ in range(repeat)]
     finally:
         warehouse.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    return [min(results, key=lambda result: result.cpu_s) for results in zip(*rounds, strict=True)]
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """One way over all rounds, by medians."""
+    cpu = median(result.cpu_s for result in results)
+    return Result(
+        results[0].name, results[0].rows, cpu, median(result.wall_s for result in results)
+    )
 
 
 def main() -> int:
@@ -200,20 +212,22 @@ def main() -> int:
     )
     parser.add_argument("--days", type=int, default=365, help="how many days of 2013 (default 365)")
     parser.add_argument(
-        "--repeat", type=int, default=2, help="measurements of each way (default 2)"
+        "--repeat", type=int, default=3, help="measurements of each way (default 3)"
     )
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     days = read_days(arguments.days)
-    results = compare(days, arguments.repeat)
-    if len({result.rows for result in results}) != 1:
+    rounds = compare(days, arguments.repeat)
+    if len({result.rows for results in rounds for result in results}) != 1:
         print("the three ways loaded different numbers of rows", file=sys.stderr)
         return 1
-    plain, ours, _ = results
-    ratio = ours.rows_per_cpu_s / plain.rows_per_cpu_s
+    results = [middle(ways) for ways in zip(*rounds, strict=True)]
+    ratios = sorted(plain.cpu_s / ours.cpu_s for plain, ours, _ in rounds)
+    ratio = median(ratios)
     if arguments.json:
         facts = [vars(result) | {"rows_per_cpu_s": result.rows_per_cpu_s} for result in results]
-        print(json.dumps({"results": facts, "sluice_to_plain_dlt": ratio, "wanted": WANTED_RATIO}))
+        found = {"sluice_to_plain_dlt": ratio, "ratios": ratios, "wanted": WANTED_RATIO}
+        print(json.dumps({"results": facts, **found}))
     else:
         print(f"{'way':<12}{'rows':>10}{'CPU s':>9}{'wall s':>9}{'rows/CPU s':>13}")
         for result in results:
@@ -221,8 +235,11 @@ def main() -> int:
                 f"{result.name:<12}{result.rows:>10,}{result.cpu_s:>9.2f}{result.wall_s:>9.2f}"
                 f"{result.rows_per_cpu_s:>13,.0f}"
             )
-        print(f"sluice is {ratio:.1f} times plain dlt (wanted: at least {WANTED_RATIO:.0f})")
-    return 0 if ratio >= WANTED_RATIO else 1
+        print(
+            f"sluice is {ratio:.1f} times plain dlt, {ratios[0]:.1f} to {ratios[-1]:.1f} by round "
+            f"(wanted: at least {WANTED_RATIO:.0f})"
+        )
+    return 0
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ class ColumnCheck:
 
     def __init__(self, contract: Contract) -> None:
         self._columns = [
-            (name, declared, _rules(declared)) for name, declared in contract.redacted_fields.items()
+            (name, declared, _rules(declared))
+            for name, declared in contract.redacted_fields.items()
         ]
 
     def columns(self, records: Sequence[Any]) -> list[Any] | None:
@@ -83,12 +84,16 @@ def _column(name: str, declared: Field, rules: list[_Rule], records: Sequence[Re
 def _rules(declared: Field) -> list[_Rule]:
     python, about = declared.kind.python, declared.about
     if declared.is_sensitive:
-        return []
+        return [_without_nul]
     if declared.enumeration:
         return [_one_of(declared.enumeration)]
     if pattern := PATTERNS.get(python):
         return [_like(pattern)]
-    rules = [_finite] if python is float else [_without_nul] if python is str else []
+    rules: list[_Rule] = []
+    if python is float:
+        rules.append(_finite)
+    if python is str:
+        rules.append(_without_nul)
     if (about.at_least, about.at_most) != (None, None):
         rules.append(_within(about.at_least, about.at_most))
     if about.length:

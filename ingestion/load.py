@@ -101,7 +101,8 @@ def _destination(dlt: Any, url: str) -> Any:
     run, which is half of what a small run costs; here it asks once.
     """
     destination = dlt.destinations.postgres(credentials=url)
-    ask, answers = destination.capabilities, {}
+    ask = destination.capabilities
+    answers: dict[int, Any] = {}
 
     def capabilities(config: Any = None, naming: Any = None) -> Any:
         if config is not None or naming is not None:

@@ -20,6 +20,7 @@ from typing import IO, Any, Self
 
 from harness import CHECKOUT, Sluice
 from sabotage import Sabotage
+
 _HEAVY = (
     "adbc_driver_postgresql", "dbt.adapters.postgres", "dbt.cli.main", "dlt", "great_expectations",
     "sqlalchemy.dialects.postgresql.psycopg2", "expectations.gate", "ingestion.load",

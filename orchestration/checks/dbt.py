@@ -1,18 +1,23 @@
-"""The dbt project against the pipelines: what is published exists, can be pinned, has an owner.
+"""The dbt project against pipelines and contracts: what is published exists, can be pinned and has
+an owner; what is read exists under the name that the project gives it.
 
 dbt parses and compiles here without a warehouse; nothing is built.
 """
 
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ingestion.contracts import BOOKKEEPING
+from ingestion.resources import Resource
 from orchestration.checks.declared import DeclaredPipeline
 from orchestration.checks.finding import Finding, Severity, shown_path, split_hint
 from orchestration.errors import ConfigurationError, SluiceError
+from orchestration.pipelines.files import read_document
+from orchestration.pipelines.problems import line_of
 from orchestration.settings import Settings
 from orchestration.warehouse.dbt.checks import check_models
 from orchestration.warehouse.dbt.project import load_graph, parse_project
@@ -20,16 +25,20 @@ from orchestration.warehouse.dbt.session import DbtSession
 
 SUBJECT = "dbt"
 _MODEL_AND_FILE = re.compile(r"(?P<model>\w+) \((?P<file>[^)\s]+)\): ")
+_FILE = re.compile(r"\b(?:models|macros|tests|seeds)/[\w./-]+\.(?:sql|yml|yaml|md|csv)\b")
 # Parsing opens no connection, but dbt wants a profile that names one.
 _NO_WAREHOUSE = "postgresql://nobody@localhost/nothing"
 
 
 @dataclass(frozen=True)
 class DbtProject:
-    """What the checks need of a parsed project; `models` are dbt's own nodes by unique id."""
+    """What the checks need of a parsed project; `models` and `sources` are dbt's own nodes by
+    unique id.
+    """
 
     models: Mapping[str, Any]
     groups_with_owner: frozenset[str]
+    sources: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_project(
@@ -42,9 +51,12 @@ def check_project(
         try:
             manifest = parse_project(session)
         except SluiceError as error:
-            file = settings.dbt_project_dir / "dbt_project.yml"
+            message, hint = split_hint(
+                " ".join(error.message.split()), "run `dbt parse` in dbt_project"
+            )
+            named = _FILE.search(message)
+            file = settings.dbt_project_dir / (named[0] if named else "dbt_project.yml")
             where = shown_path(file, settings.project_dir, 1)
-            message, hint = split_hint(error.message, "run `dbt parse` in dbt_project")
             return None, [Finding(Severity.ERROR, SUBJECT, where, message, hint)]
         for pipeline in declared:
             findings += check_selection(pipeline, session, manifest)
@@ -82,7 +94,7 @@ def project_from(manifest: Any) -> DbtProject:
     """The part of dbt's manifest that is checked."""
     models = {key: node for key, node in manifest.nodes.items() if node.resource_type == "model"}
     owned = frozenset(group.name for group in manifest.groups.values() if group.owner.email)
-    return DbtProject(models, owned)
+    return DbtProject(models, owned, dict(manifest.sources))
 
 
 def model_columns(project: DbtProject) -> dict[str, list[str]]:
@@ -132,3 +144,56 @@ def check_required_columns(
                 hint = "correct the name, or add the column to the model and its contract"
                 findings.append(pipeline.error(SUBJECT, place, message, hint))
     return findings
+
+
+def check_source_tables(
+    project: DbtProject, known: Mapping[str, Resource], dbt_project_dir: Path, project_dir: Path
+) -> list[Finding]:
+    """Every source table is a resource, under the name of its view, with the contract's columns."""
+    findings = []
+    for table in project.sources.values():
+        file = dbt_project_dir / table.original_file_path
+        for place, message, hint in _table_problems(table, known):
+            where = shown_path(file, project_dir, _line_of_table(file, table, place))
+            findings.append(Finding(Severity.ERROR, SUBJECT, where, message, hint))
+    return findings
+
+
+def _table_problems(
+    table: Any, known: Mapping[str, Resource]
+) -> Iterator[tuple[str | None, str, str]]:
+    """(column or None, what is wrong, what to do) for one source table."""
+    name = f"{table.source_name}.{table.name}"
+    resource = known.get(name)
+    if resource is None:
+        yield None, f"no source offers the resource {name}", _choice(known)
+        return
+    if table.identifier != resource.staging_table:
+        yield (
+            None,
+            f"{name} reads {table.schema}.{table.identifier}, which is not its view",
+            f"write `identifier: {resource.staging_table}`",
+        )
+    columns = (*resource.contract.columns, *BOOKKEEPING)
+    for column in table.columns:
+        if column not in columns:
+            yield column, f"the contract of {name} has no column {column}", _choice(columns)
+
+
+def _choice(names: Iterable[str]) -> str:
+    return f"choose from: {', '.join(names)}"
+
+
+def _line_of_table(file: Path, table: Any, column: str | None) -> int:
+    """The line of a source table, or of one of its columns, in dbt's YAML."""
+    document = read_document(file)
+    for at, source in enumerate(document.get("sources", ())):
+        for below, entry in enumerate(source.get("tables", ())):
+            if (source.get("name"), entry.get("name")) != (table.source_name, table.name):
+                continue
+            place: tuple[int | str, ...] = ("sources", at, "tables", below)
+            for position, declared in enumerate(entry.get("columns", ())):
+                if declared.get("name") == column:
+                    return line_of(document, (*place, "columns", position))
+            return line_of(document, place)
+    return 1

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from orchestration.checks.dbt import check_project, model_columns
+from orchestration.checks.dbt import check_project, check_source_tables, model_columns
 from orchestration.checks.declared import check_published_once, read_pipelines
 from orchestration.checks.environment import check_environment, source_environment
 from orchestration.checks.finding import Finding, Severity
@@ -35,7 +35,12 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
     if not quick:
         project, found = check_project(settings, declared)
         findings += found
-        columns |= model_columns(project) if project is not None else {}
+        if project is not None:
+            columns |= model_columns(project)
+            if resources:
+                findings += check_source_tables(
+                    project, resources, settings.dbt_project_dir, settings.project_dir
+                )
     findings += check_suites(declared, settings.suites_dir, columns)
     if not quick:
         findings += check_expectations(declared, settings.suites_dir)

@@ -1,5 +1,6 @@
 """Resources: each one exists, its contract can read what is accepted, its variables are set."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ingestion.contracts import BOOKKEEPING
@@ -11,15 +12,19 @@ from orchestration.checks.declared import DeclaredPipeline
 from orchestration.checks.finding import Finding, Severity, split_hint
 
 SUBJECT = "sources"
+_PLACE = re.compile(r"(?P<where>ingestion/sources/\S+:\d+): ")
 
 
 def registered_resources() -> tuple[dict[str, Resource], list[Finding]]:
     """Every resource that a source offers, by full name; none when one cannot be imported."""
     try:
         sources = list_sources()
-    except (IngestionError, ImportError, SyntaxError, NameError, TypeError, ValueError) as error:
-        message, hint = split_hint(str(error), "correct the contract or the source's SOURCE")
-        return {}, [Finding(Severity.ERROR, SUBJECT, "ingestion/sources", message, hint)]
+    except IngestionError as error:
+        message, hint = split_hint(error.message, "correct the contract or the source's SOURCE")
+        where = "ingestion/sources"
+        if match := _PLACE.match(message):
+            where, message = match["where"], message[match.end() :]
+        return {}, [Finding(Severity.ERROR, SUBJECT, where, message, hint)]
     return {resource.full_name: resource for source in sources for resource in source.resources}, []
 
 

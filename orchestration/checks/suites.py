@@ -1,6 +1,7 @@
 """Suites: each one named exists, can be read, and reads only columns that its subject has."""
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from expectations.check import check_suite
@@ -26,6 +27,8 @@ def check_suites(
             if not path.is_file():
                 message = f"the suite {name} does not exist"
                 hint = f"write {shown_path(path, pipeline.project_dir, 1).rpartition(':')[0]}"
+                if close := get_close_matches(name, _existing(suites_dir), 1):
+                    hint += f"; or did you mean `{close[0]}`?"
                 findings.append(pipeline.error(SUBJECT, place, message, hint))
             elif name not in named:
                 findings += check_suite_file(path, pipeline.project_dir, columns)
@@ -73,6 +76,13 @@ def check_expectations(declared: Iterable[DeclaredPipeline], suites_dir: Path) -
 def _finding(problem: Problem, project_dir: Path) -> Finding:
     where = shown_path(Path(problem.path), project_dir, problem.line)
     return Finding(Severity.ERROR, SUBJECT, where, *split_hint(problem.message))
+
+
+def _existing(suites_dir: Path) -> list[str]:
+    return [
+        path.relative_to(suites_dir).with_suffix("").as_posix()
+        for path in suites_dir.glob("**/*.yml")
+    ]
 
 
 def _named_suites(pipeline: DeclaredPipeline) -> list[tuple[Place, str]]:

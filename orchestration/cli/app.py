@@ -5,6 +5,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from orchestration.cli.operating import OPERATOR_COMMANDS
+from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
 from orchestration.errors import EXIT_BUSY, InternalError, SluiceError
 
 app = typer.Typer(
@@ -25,16 +27,8 @@ app.add_typer(quarantine, name="quarantine")
 app.add_typer(gates, name="gates")
 app.add_typer(sources, name="sources")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Show the newest N.")]
-RunArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="RUN", help="A run, or the beginning of its id; default: the latest."),
-]
-VersionArgument = Annotated[
-    str | None, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
-]
-PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only this pipeline.")]
+for command in OPERATOR_COMMANDS:
+    app.command()(command)
 
 
 @app.command()
@@ -125,79 +119,6 @@ def run(
         dry_run=dry_run,
         as_json=json,
     )
-
-
-@app.command()
-def status(run: RunArgument = None, json: Json = False) -> None:
-    """One screen: what is published, what failed and why, and the command to type next."""
-    from orchestration.cli.status import status as command
-
-    command(run, as_json=json)
-
-
-@app.command()
-def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id.")],
-    stage: Annotated[
-        str | None,
-        typer.Option("--stage", help="Default: the one that failed or was held, else validate."),
-    ] = None,
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why; kept for ever.")
-    ] = "no reason was given",
-    json: Json = False,
-) -> None:
-    """Do one stage of a run again, and then what depends on it."""
-    from orchestration.cli.replay import replay as command
-
-    command(run, stage_name=stage, reason=reason, as_json=json)
-
-
-@app.command()
-def cancel(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id.")],
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why; kept for ever.")
-    ] = "no reason was given",
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait until it has stopped.")
-    ] = 20.0,
-    json: Json = False,
-) -> None:
-    """Stop a run; what it finished is kept, and it can be resumed."""
-    from orchestration.cli.cancel import cancel as command
-
-    command(run, reason=reason, wait_s=wait, as_json=json)
-
-
-@app.command()
-def recover(
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the runs, change nothing.")
-    ] = False,
-    max_recoveries: Annotated[
-        int, typer.Option(min=1, help="Give a run up after so many workers died on it.")
-    ] = 5,
-    json: Json = False,
-) -> None:
-    """Resume the runs whose worker died, the oldest first."""
-    from orchestration.cli.recover import recover as command
-
-    command(dry_run=dry_run, limit=max_recoveries, as_json=json)
-
-
-@app.command()
-def metrics(
-    output_format: Annotated[
-        str, typer.Option("--format", help="text or prometheus (0.0.4).")
-    ] = "text",
-    pipeline: PipelineOption = None,
-    json: Json = False,
-) -> None:
-    """Duration, throughput, retries, failures, freshness and lag, measured from rows."""
-    from orchestration.cli.metrics import metrics as command
-
-    command(output_format=output_format, pipeline=pipeline, as_json=json)
 
 
 @runs.command("list")

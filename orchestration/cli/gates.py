@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from orchestration.cli.output import print_json, print_rows
+from orchestration.cli.output import print_json, print_rows, shown
 from orchestration.cli.reading import fetch, reading
 from orchestration.runs.state import resolve_run
+
+_SHOWN_PARTITIONS = 3
 
 
 def show(prefix: str | None, *, as_json: bool) -> None:
@@ -45,10 +47,42 @@ def show(prefix: str | None, *, as_json: bool) -> None:
     if failed:
         print_rows(
             "expectations that did not hold",
-            ["suite", "type", "columns", "severity", "unexpected_count", "observed", "reason"],
-            failed,
+            [
+                "suite",
+                "type",
+                "columns",
+                "severity",
+                "observed",
+                "expected",
+                "unexpected_count",
+                "partitions",
+                "owner",
+                "reason",
+            ],
+            [
+                item
+                | {
+                    "columns": ", ".join(item["columns"]),
+                    "expected": _expected(item),
+                    "partitions": _partitions(item),
+                }
+                for item in failed
+            ],
             "",
         )
+
+
+def _expected(expectation: dict[str, Any]) -> str | None:
+    """The bounds of an expectation, `min_value 1, max_value 25`; nothing for one without any."""
+    bounds = expectation.get("bounds") or {}
+    return ", ".join(f"{name} {shown(value)}" for name, value in bounds.items()) or None
+
+
+def _partitions(expectation: dict[str, Any]) -> str | None:
+    """The first partitions that broke an expectation, and how many more there are."""
+    named = list(expectation.get("partitions") or {})
+    more = f" and {len(named) - _SHOWN_PARTITIONS} more" if len(named) > _SHOWN_PARTITIONS else ""
+    return ", ".join(named[:_SHOWN_PARTITIONS]) + more or None
 
 
 def failed_expectations(verdict: dict[str, Any]) -> list[dict[str, Any]]:

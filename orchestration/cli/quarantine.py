@@ -29,11 +29,12 @@ def list_entries(
     if as_json:
         print_json(rows)
         return
+    narrowed = any(word is not None for word in (run, resource, rule))
     print_rows(
         "quarantine",
         ["id", "partition", "rule", "error", "decision", "source_ref"],
         rows,
-        "nothing is in quarantine",
+        "nothing in quarantine fits" if narrowed else "nothing is in quarantine",
     )
 
 

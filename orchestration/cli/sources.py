@@ -1,10 +1,14 @@
 """`sluice sources list|show|new`."""
 
+from typing import Any
+
 from ingestion.errors import IngestionConfigurationError
 from ingestion.sources import get_resource, get_source, list_sources
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.session import read_settings
 from orchestration.errors import ConfigurationError
+
+_RULES = ("unit", "enumeration", "length", "at_least", "at_most")
 
 
 def list_them(*, as_json: bool) -> None:
@@ -34,7 +38,45 @@ def show(name: str, *, as_json: bool) -> None:
         facts = get_resource(name).describe() if "." in name else get_source(name).describe()
     except IngestionConfigurationError as error:
         raise ConfigurationError(error.message, code=error.code) from error
-    print_json(facts) if as_json else print_facts(facts)
+    if as_json:
+        print_json(facts)
+        return
+    contracts = [entry["contract"] for entry in facts.get("resources", [facts])]
+    if "." not in name:
+        paths = {entry["resource"]: entry["path"] for entry in facts["resources"]}
+        print_facts({word: value for word, value in facts.items() if word != "resources"})
+        rows = [contract | {"path": paths[contract["name"]]} for contract in contracts]
+        columns = ["name", "path", "window", "version", "key", "sensitive"]
+        print_rows("resources", columns, [_in_words(row) for row in rows], "no resource yet")
+        return
+    (contract,) = contracts
+    told = ("name", "columns", "fields", "sensitive")
+    print_facts(
+        {word: value for word, value in facts.items() if word != "contract"}
+        | _in_words({word: value for word, value in contract.items() if word not in told})
+    )
+    columns = ["field", "type", "null", "rules", "stored", "description"]
+    print_rows("fields", columns, [_field_row(entry) for entry in contract["fields"]], "no field")
+
+
+def _in_words(facts: dict[str, Any]) -> dict[str, Any]:
+    """Lists as `a, b`; an empty one says nothing."""
+    return {
+        word: (", ".join(map(str, value)) or None) if isinstance(value, list) else value
+        for word, value in facts.items()
+    }
+
+
+def _field_row(entry: dict[str, Any]) -> dict[str, Any]:
+    rules = _in_words({word.replace("_", " "): entry[word] for word in _RULES if word in entry})
+    return {
+        "field": entry["name"],
+        "type": entry["type"],
+        "null": "allowed" if entry["nullable"] else None,
+        "rules": "; ".join(f"{word} {value}" for word, value in rules.items()) or None,
+        "stored": entry.get("stored_as", entry["stored"]) if entry["sensitive"] else "as it is",
+        "description": entry["doc"],
+    }
 
 
 def new(name: str, *, as_json: bool) -> None:

@@ -34,7 +34,9 @@ def list_them(*, pipeline: str | None, state: str | None, limit: int, as_json: b
         "created_at",
         "run_id",
     ]
-    print_rows("versions", columns, rows, "there is no version yet; run: sluice demo")
+    narrowed = pipeline is not None or state is not None
+    empty = "no version fits" if narrowed else "there is no version yet; run: sluice demo"
+    print_rows("versions", columns, rows, empty)
 
 
 def show(prefix: str | None, *, as_json: bool) -> None:

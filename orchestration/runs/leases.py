@@ -80,6 +80,14 @@ def acquire(
     return lease
 
 
+def extend(connection: psycopg.Connection, lease: Lease) -> bool:
+    """Whether the lease was still ours, and is for another `TTL`."""
+    row = connection.execute(
+        "select ops.extend_lease(%s, %s, %s)", [lease.name, lease.fence, TTL]
+    ).fetchone()
+    return bool(row and row[0])
+
+
 def release(connection: psycopg.Connection, lease: Lease) -> None:
     """Gives the lease back; of no effect when it was lost meanwhile."""
     connection.execute("select ops.release_lease(%s, %s)", [lease.name, lease.fence])
@@ -114,6 +122,12 @@ class Heartbeat:
             for lease in leases:
                 self.forget(lease)
 
+    def take_up(self, lease: Lease) -> None:
+        """Goes on with a lease that was acquired anew, in place of the one of the same name."""
+        with self._guard:
+            self._leases[lease.name] = lease
+            self._lost.discard(lease.name)
+
     def forget(self, lease: Lease) -> None:
         """Stops extending a lease that was given back."""
         with self._guard:
@@ -145,10 +159,7 @@ class Heartbeat:
         with self._guard:
             leases = list(self._leases.values())
         for lease in leases:
-            row = connection.execute(
-                "select ops.extend_lease(%s, %s, %s)", [lease.name, lease.fence, TTL]
-            ).fetchone()
-            if not row or not row[0]:
+            if not extend(connection, lease):
                 with self._guard:
                     if self._leases.get(lease.name) == lease:
                         self._lost.add(lease.name)

@@ -5,12 +5,12 @@ server that went away, on another machine. Only the outcome and its message are 
 """
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psycopg
 
 from orchestration.code import Code
-from orchestration.errors import Cancelled
+from orchestration.errors import Cancelled, LeaseLost
 from orchestration.failures import classify
 from orchestration.identity import RunId
 from orchestration.logs import bind, get_logger
@@ -25,7 +25,7 @@ from orchestration.runs.cancellation import (
 )
 from orchestration.runs.checkpoints import read_checkpoints
 from orchestration.runs.drive import Drive, Ended
-from orchestration.runs.leases import Heartbeat, acquire, release
+from orchestration.runs.leases import Heartbeat, acquire, extend, release, try_acquire
 from orchestration.runs.retry import backoff_s
 from orchestration.runs.stage_runner import reconnect
 from orchestration.runs.state import get_run, read_partitions
@@ -38,7 +38,9 @@ from orchestration.warehouse.fence import run_lease
 
 # Far longer than a lease lives: what was killed elsewhere is taken over, and a living run is joined.
 _RUN_LEASE_WAIT_S = 900.0
-_DRIVES = 6
+# An outage longer than this ends the run as failed; a drive this long starts the count anew.
+_OUTAGE_S = 120.0
+_GOOD_DRIVE_S = 30.0
 
 
 def execute_run(
@@ -105,33 +107,93 @@ def execute_run(
         )
         stack.callback(_close, context)
         drive = Drive(context, heartbeat, repeats_finished=run.status == "finished")
-        ended = _until_it_ends(context, drive)
-        summary = summarize(
-            context.connection,
-            run,
-            ended,
-            drive.lines,
-            repeats_finished=drive.repeats_finished,
-            duration_s=time.monotonic() - started,
-        )
-        release(context.connection, lease)
-    return summary
+        try:
+            ended = _until_it_ends(context, drive, heartbeat)
+            return summarize(
+                context.connection,
+                context.run,
+                ended,
+                drive.lines,
+                repeats_finished=drive.repeats_finished,
+                duration_s=time.monotonic() - started,
+            )
+        finally:
+            with suppress(psycopg.Error):
+                release(context.connection, context.run_lease)
 
 
-def _until_it_ends(context: StageContext, drive: Drive) -> Ended:
-    """Drives again after a lost connection; what was finished is found finished."""
-    for attempt in range(1, _DRIVES + 1):
+def _until_it_ends(context: StageContext, drive: Drive, heartbeat: Heartbeat) -> Ended:
+    """Drives again after an outage of the warehouse; what was finished is found finished."""
+    trouble = Outage()
+    while True:
+        trouble.begin_drive()
         try:
             reconnect(context)
+            _hold_run(context, drive, heartbeat)
             context.partitions = read_partitions(context.connection, context.run.run_id)
             return drive.go()
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, LeaseLost) as error:
             failure = classify(error)
-            get_logger().warning("connection lost", error_code=failure.code, attempt=attempt)
-            if attempt == _DRIVES or not failure.transient:
+            get_logger().warning("drive broke off", error_code=failure.code, stage=drive.current)
+            if isinstance(error, LeaseLost) and _is_taken(context):
+                raise
+            if not failure.transient or trouble.lasts_too_long():
                 return Ended(Outcome.FAILED, failure=failure, stage=drive.current)
-            time.sleep(backoff_s(attempt, at_least=0.5))
-    raise AssertionError("unreachable")
+            time.sleep(trouble.wait_s())
+
+
+class Outage:
+    """How long the warehouse has been in the way without a drive of some length in between."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._began = time.monotonic()
+        self._tries = 0
+
+    def begin_drive(self) -> None:
+        self._began = time.monotonic()
+
+    def lasts_too_long(self) -> bool:
+        now = time.monotonic()
+        if self._since is None or now - self._began > _GOOD_DRIVE_S:
+            self._since, self._tries = now, 0
+        self._tries += 1
+        return now - self._since > _OUTAGE_S
+
+    def wait_s(self) -> float:
+        return min(5.0, backoff_s(min(self._tries, 6), at_least=0.5))
+
+
+def _hold_run(context: StageContext, drive: Drive, heartbeat: Heartbeat) -> None:
+    """Makes sure of the run's lease, under a new fence if it ran out while the server was away.
+
+    Raises `LeaseLost` when another process has the run.
+    """
+    connection, lease = context.connection, context.run_lease
+    if extend(connection, lease):
+        return
+    renewed = try_acquire(connection, lease.name)
+    if renewed is None:
+        raise LeaseLost(lease.name)
+    context.run_lease = renewed
+    heartbeat.take_up(renewed)
+    # Somebody else may have brought it to its end and given it back meanwhile.
+    context.run = get_run(connection, context.run.run_id)
+    drive.repeats_finished = context.run.status == "finished"
+
+
+def _is_taken(context: StageContext) -> bool:
+    """Whether another process has the run; while the server is away nobody knows, so no."""
+    try:
+        reconnect(context)
+        row = context.connection.execute(
+            "select 1 from ops.leases where name = %s and fence <> %s "
+            "and expires_at > clock_timestamp()",
+            [context.run_lease.name, context.run_lease.fence],
+        ).fetchone()
+    except psycopg.OperationalError:
+        return False
+    return row is not None
 
 
 def _close(context: StageContext) -> None:

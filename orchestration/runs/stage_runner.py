@@ -27,7 +27,7 @@ from orchestration.runs.checkpoints import (
     record_success,
 )
 from orchestration.runs.leases import Heartbeat, release
-from orchestration.runs.retry import backoff_s
+from orchestration.runs.retry import backoff_s, pause_s
 from orchestration.stages.base import (
     Checkpoint,
     Claim,
@@ -103,7 +103,11 @@ class StageRunner:
                 break
             if failed:
                 worst = max(self._tries[unit] for unit in failed)
-                self._pause(min(backoff_s(worst), context.budget.remaining_s))
+                errors = [self.report.failed[unit] for unit in failed]
+                wait = pause_s(worst, errors, remaining_s=context.budget.remaining_s)
+                if wait is None:
+                    break
+                self._pause(wait)
         self.report.remaining = [unit for unit in todo if unit not in self.report.failed]
         return self.report
 

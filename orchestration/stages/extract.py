@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -22,7 +23,7 @@ from ingestion.load import LoadItem, load_spooled_partitions
 from ingestion.partitions import Partition
 from ingestion.quarantine import insert_rejected
 from ingestion.sources import get_resource, get_source
-from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejected
+from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejected, sweep_spool
 from orchestration.errors import SourceFailure
 from orchestration.failures import classify
 from orchestration.faultpoints import FaultPoint, reach
@@ -48,6 +49,9 @@ from orchestration.warehouse.artifacts import (
 )
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import partition_lease
+
+# What a killed process had fetched is of use to the run that resumes soon, not for ever.
+_SPOOL_AGE = timedelta(days=2)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class ExtractStage:
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         connection = context.sessions.get(Role.EXTRACTOR)
         sweep_orphans(connection, context.pipeline.name)
+        sweep_spool(_spool_dir(context), _SPOOL_AGE)
         reach(FaultPoint.EXTRACT_AFTER_SWEEP)
         open_claims = []
         for claim in claims:

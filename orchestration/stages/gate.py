@@ -114,6 +114,9 @@ class GateStage:
                 stage=self.name,
             )
             _settle(context, version, claim.lease, passed=not refused)
+            if not refused:
+                # A candidate's own schema has served; that of a held version is for its reviewer.
+                context.connection.execute("select ops.drop_version_schema(%s)", [version])
         reach(FaultPoint.GATE_AFTER_VERDICTS)
         yield UnitDone(
             claim.unit,

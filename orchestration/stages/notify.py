@@ -29,7 +29,7 @@ class NotifyStage:
 
     def units(self, context: StageContext) -> list[Unit]:
         rows = context.connection.execute(
-            "select outbox_id from ops.outbox where run_id = %s order by outbox_id",
+            "select kind from ops.outbox where run_id = %s order by kind",
             [context.run.run_id],
         ).fetchall()
         return [

@@ -24,7 +24,7 @@ MATRIX = [
 ]
 # `make test` draws a sample anew each time; `make test-crash` goes through all of it.
 SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "6"))
-CHOSEN = MATRIX if SAMPLE >= len(MATRIX) else random.Random(os.getppid()).sample(MATRIX, SAMPLE)
+CHOSEN = MATRIX if len(MATRIX) <= SAMPLE else random.Random(os.getppid()).sample(MATRIX, SAMPLE)
 
 
 @pytest.fixture(scope="module")

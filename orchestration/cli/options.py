@@ -1,0 +1,18 @@
+"""Options and arguments that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Show the newest N.")]
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="RUN", help="A run, or the beginning of its id; default: the latest."),
+]
+NamedRun = Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id.")]
+VersionArgument = Annotated[
+    str | None, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only this pipeline.")]
