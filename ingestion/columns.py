@@ -6,6 +6,7 @@ keeps every rule for fields; what it does not pass may still be good, and is jud
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from types import NoneType
 from typing import Any
 
 import pyarrow as pa
@@ -13,18 +14,16 @@ import pyarrow.compute as pc
 
 from ingestion.contracts import Contract
 from ingestion.fields import PATTERNS, Field
-from ingestion.redaction import Record
 from ingestion.tables import UNFIT, arrow_type
 
-# What Arrow infers from values as parsed, and from nothing else: it mixes no booleans, numbers, and
-# texts. Asked for a type instead, it would take 1.0 for an integer.
-_INFERRED = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bool: pa.bool_(),
-    datetime: pa.string(),
-    date: pa.string(),
+# Python's types of values as parsed. Arrow alone would take true for 1.0, and 1.0 for 1.
+_PARSED: dict[type, set[type]] = {
+    int: {int},
+    float: {float, int},
+    str: {str},
+    bool: {bool},
+    datetime: {str},
+    date: {str},
 }
 
 _Rule = Callable[[Any], bool]
@@ -35,7 +34,7 @@ class ColumnCheck:
 
     def __init__(self, contract: Contract) -> None:
         self._columns = [
-            (name, declared, _rules(declared))
+            (name, declared, _types(declared), _rules(declared))
             for name, declared in contract.redacted_fields.items()
         ]
 
@@ -51,8 +50,11 @@ class ColumnCheck:
             return None
         columns = []
         try:
-            for name, declared, rules in self._columns:
-                column = _column(name, declared, rules, records)
+            for name, declared, types, rules in self._columns:
+                values = [record[name] for record in records]
+                if not types.issuperset(map(type, values)):
+                    return None
+                column = _column(declared, rules, values)
                 if column is None:
                     return None
                 columns.append(column)
@@ -61,23 +63,20 @@ class ColumnCheck:
         return columns
 
 
-def _column(name: str, declared: Field, rules: list[_Rule], records: Sequence[Record]) -> Any:
-    column = pa.array([record[name] for record in records])
-    if column.null_count and not declared.nullable:
-        return None
-    python, wanted = declared.kind.python, arrow_type(declared)
-    if column.null_count == len(column):
-        return column.cast(wanted)
-    if column.type == pa.int64() and python is float:
-        column = column.cast(wanted)
-    if column.type != _INFERRED[python]:
-        return None
-    if python in PATTERNS:
+def _types(declared: Field) -> set[type]:
+    parsed = _PARSED[declared.kind.python]
+    return parsed | {NoneType} if declared.nullable else parsed
+
+
+def _column(declared: Field, rules: list[_Rule], values: list[Any]) -> Any:
+    """The column of values of fitting types, or None when one of them breaks a rule."""
+    if declared.kind.python in PATTERNS:
         # Many records share a moment, so each is read once.
-        encoded = column.dictionary_encode()
+        encoded = pa.array(values, pa.string()).dictionary_encode()
         moments = encoded.dictionary
         fits = all(rule(moments) for rule in rules)
-        return moments.cast(wanted).take(encoded.indices) if fits else None
+        return moments.cast(arrow_type(declared)).take(encoded.indices) if fits else None
+    column = pa.array(values, arrow_type(declared))
     return column if all(rule(column) for rule in rules) else None
 
 
@@ -103,17 +102,19 @@ def _rules(declared: Field) -> list[_Rule]:
 
 def _one_of(texts: tuple[str, ...]) -> _Rule:
     known = pa.array([*texts, None], pa.string())
-    return lambda column: bool(pc.all(pc.is_in(column, known)).as_py())
+    return lambda column: _all(pc.is_in(column, known))
 
 
 def _like(pattern: str) -> _Rule:
-    return lambda column: bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+    return lambda column: _all(pc.match_substring_regex(column, pattern))
 
 
 def _within(low: float | None, high: float | None) -> _Rule:
     def rule(column: Any) -> bool:
         found = pc.min_max(column)
         least, most = found["min"].as_py(), found["max"].as_py()
+        if least is None:
+            return True
         return (low is None or low <= least) and (high is None or most <= high)
 
     return rule
@@ -125,8 +126,13 @@ def _of_length(shortest: int, longest: int) -> _Rule:
 
 
 def _finite(column: Any) -> bool:
-    return bool(pc.all(pc.is_finite(column)).as_py())
+    return _all(pc.is_finite(column))
 
 
 def _without_nul(column: Any) -> bool:
     return not pc.any(pc.match_substring(column, "\0")).as_py()
+
+
+def _all(held: Any) -> bool:
+    # Of nulls alone it is null.
+    return pc.all(held).as_py() is not False

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ingestion.errors import IngestionConfigurationError
+from ingestion.resources import Source
 from ingestion.sources import get_resource, get_source, list_sources
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.session import read_settings
@@ -12,7 +13,8 @@ _RULES = ("unit", "enumeration", "length", "at_least", "at_most")
 
 
 def list_them(*, as_json: bool) -> None:
-    described = [source.describe() for source in list_sources()]
+    sources = _sources()
+    described = [source.describe() for source in sources]
     if as_json:
         print_json(described)
         return
@@ -26,7 +28,7 @@ def list_them(*, as_json: bool) -> None:
             "sensitive": ", ".join(field.name for field in resource.contract.sensitive_fields)
             or None,
         }
-        for source in list_sources()
+        for source in sources
         for resource in source.resources
     ]
     columns = ["resource", "window", "contract", "schema_versions", "key", "sensitive"]
@@ -34,6 +36,7 @@ def list_them(*, as_json: bool) -> None:
 
 
 def show(name: str, *, as_json: bool) -> None:
+    _sources()
     try:
         facts = get_resource(name).describe() if "." in name else get_source(name).describe()
     except IngestionConfigurationError as error:
@@ -57,6 +60,19 @@ def show(name: str, *, as_json: bool) -> None:
     )
     columns = ["field", "type", "null", "rules", "stored", "description"]
     print_rows("fields", columns, [_field_row(entry) for entry in contract["fields"]], "no field")
+
+
+def _sources() -> list[Source]:
+    """All sources. Raises `ConfigurationError` with file and line when one cannot be imported."""
+    try:
+        return list_sources()
+    except Exception as error:
+        from orchestration.checks.sources import broken_source
+
+        found = broken_source(error)
+        raise ConfigurationError(
+            f"{found.where}: {found.message}; {found.hint}", code="source_broken"
+        ) from error
 
 
 def _in_words(facts: dict[str, Any]) -> dict[str, Any]:
