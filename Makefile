@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := $(VENV)/benchmark
 QUIET := --quiet --disable-pip-version-check
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-strip-extras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check format lock browser clean
+.PHONY: help demo test test-crash benchmark-checkpoint check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +31,14 @@ demo: $(READY) ## Load two months of flights and publish them
 test: $(READY) ## Run the whole test suite
 	@"$(BIN)/python" -m pytest -n 2
 
+test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred random kills
+	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_KILLS=100 "$(BIN)/python" -m pytest -n 2 -s -o timeout=14400 tests/crash
+
+benchmark-checkpoint: $(READY) ## Measure a stage beside a durable step of DBOS
+	@test -x "$(BENCH)/bin/python" || "$(BIN)/python" -m venv "$(BENCH)"
+	@"$(BIN)/uv" pip install --quiet --python "$(BENCH)/bin/python" --require-hashes -r requirements-benchmark.txt
+	@PYTHONPATH=. "$(BENCH)/bin/python" benchmarks/checkpoint.py
+
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .
 	@"$(BIN)/ruff" check .
@@ -47,6 +56,7 @@ lock: $(READY) ## Pin all dependencies again, with hashes
 	@"$(BIN)/uv" $(LOCK) pyproject.toml -o requirements.txt
 	@"$(BIN)/uv" $(LOCK) --group build -o requirements-build.txt
 	@"$(BIN)/uv" $(LOCK) pyproject.toml --extra dev -c requirements.txt -o requirements-dev.txt
+	@echo 'dbos>=3.4,<4' | "$(BIN)/uv" $(LOCK) pyproject.toml - -c requirements.txt -o requirements-benchmark.txt
 
 clean: ## Stop the background services, delete the virtual environment and caches (data stays)
 	@if [ -x "$(BIN)/sluice" ]; then "$(BIN)/sluice" down; fi

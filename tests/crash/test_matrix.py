@@ -22,6 +22,7 @@ MATRIX = [
     for stage in (STAGES if point in SHARED else [""])
     for kind in Kind
 ]
+HISTORY = {"checkpoints", "run_stages", "messages", "verdicts"}
 # `make test` draws a sample anew each time; `make test-crash` goes through all of it.
 SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "6"))
 CHOSEN = MATRIX if len(MATRIX) <= SAMPLE else random.Random(os.getppid()).sample(MATRIX, SAMPLE)
@@ -67,7 +68,11 @@ def test_a_failure_at_any_point_leaves_no_trace_after_resuming(
     assert (sluice.home / "struck").read_text() == kind, first.stderr[-2000:]
     last = replace(sluice, home=tmp_path).json(*REQUEST)
     assert last["outcome"] in {"published", "unchanged"}
-    assert differences(sluice, undisturbed) == {}, first.stderr[-3000:]
+    found = differences(sluice, undisturbed)
+    if first.returncode > 0:
+        # A run that ended as failed has told its owner so, and kept the attempts that failed.
+        found = {name: what for name, what in found.items() if name not in HISTORY}
+    assert found == {}, first.stderr[-3000:]
 
 
 def test_the_matrix_is_complete() -> None:
