@@ -9,7 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from warm import WarmProcess, WarmSluice
 
+from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Warehouse
 from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.setup import set_up
@@ -52,3 +54,27 @@ def warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
         )
         yield Warehouse(server.url(database=name))
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def demo_server() -> Iterator[DemoServer]:
+    with DemoServer() as demo:
+        yield demo
+
+
+@pytest.fixture(scope="session")
+def warm_process() -> Iterator[WarmProcess]:
+    with WarmProcess() as process:
+        yield process
+
+
+@pytest.fixture
+def sluice(
+    warehouse: Warehouse, tmp_path: Path, demo_server: DemoServer, warm_process: WarmProcess
+) -> Iterator[WarmSluice]:
+    """A whole Sluice for one test: its own warehouse and home."""
+    demo_server.clear()
+    home = tmp_path / "home"
+    home.mkdir()
+    yield WarmSluice(warehouse, home, demo_server, process=warm_process)
+    demo_server.clear()

@@ -172,7 +172,7 @@ class Sluice:
                 shutil.copytree(CHECKOUT / name, target / name, ignore=_LEFT_OUT)
             else:
                 shutil.copy(CHECKOUT / name, target / name)
-        return Sluice(self.warehouse, self.home, self.demo, target, self.extra)
+        return replace(self, project=target)
 
 
 def connected(url: str) -> bool:

@@ -1,5 +1,5 @@
 """The command line. Nothing heavy is imported before the command that needs it runs."""
 
-from orchestration.cli.app import main
+from orchestration.cli.entry import main
 
 __all__ = ["main"]

@@ -10,6 +10,7 @@ from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.pipelines.stages import OnFailure
+from orchestration.runs.ended import Ended, StageLine, failure_as_json
 from orchestration.runs.leases import Heartbeat, acquire, release
 from orchestration.runs.messages import failure_of, tell_owner
 from orchestration.runs.stage_runner import StageReport, StageRunner
@@ -31,28 +32,6 @@ from orchestration.stages.validate import ValidateStage, rejected_partitions
 from orchestration.warehouse.fence import Lease, build_lease
 
 _BUILD_LEASE_WAIT_S = 900.0
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended; `version_id` is the version it came to, published or not."""
-
-    outcome: Outcome
-    version_id: VersionId | None = None
-    failure: SluiceError | None = None
-    stage: StageName | None = None
-
-
-@dataclass
-class StageLine:
-    """One stage of this pass, as people and machines see it."""
-
-    stage: StageName
-    status: StageStatus
-    attempts: int = 0
-    duration_s: float = 0.0
-    input_ref: str | None = None
-    output_ref: str | None = None
 
 
 @dataclass
@@ -282,11 +261,6 @@ class Drive:
             get_logger().warning("nobody was told", error_code=error.code, message=error.message)
         finally:
             context.check_leases = check
-
-
-def failure_as_json(ended: Ended) -> dict[str, object] | None:
-    """The `failure` of a run, as it is stored and printed."""
-    return failure_of(ended.failure, ended.stage) if ended.failure else None
 
 
 def _status(report: StageReport, conclusion: Conclusion, repeats: bool) -> StageStatus:

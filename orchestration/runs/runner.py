@@ -24,7 +24,8 @@ from orchestration.runs.cancellation import (
     take_back_cancel,
 )
 from orchestration.runs.checkpoints import read_checkpoints
-from orchestration.runs.drive import Drive, Ended
+from orchestration.runs.drive import Drive
+from orchestration.runs.ended import Ended
 from orchestration.runs.leases import Heartbeat, acquire, extend, release, try_acquire
 from orchestration.runs.retry import backoff_s
 from orchestration.runs.stage_runner import reconnect

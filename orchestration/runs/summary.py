@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from orchestration.model import PartitionState, Run
-from orchestration.runs.drive import Ended, StageLine, failure_as_json
+from orchestration.runs.ended import Ended, StageLine, failure_as_json
 from orchestration.runs.state import read_partitions
 
 

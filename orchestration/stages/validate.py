@@ -5,26 +5,21 @@ use. Whether that holds the whole version is the resource's `on_rejected`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
-from expectations.gate import evaluate_many
-from expectations.subject import (
-    PARTITION,
-    Subject,
-    artifact_rows_query,
-    partition_volume_query,
-)
-from expectations.verdict import Severity, Verdict
 from orchestration.errors import QualityFailure
 from orchestration.faultpoints import FaultPoint, reach
-from orchestration.identity import digest
 from orchestration.model import StageName
 from orchestration.pipelines.spec import OnRejected
 from orchestration.pipelines.stages import OnFailure
 from orchestration.stages.acceptance import Finding, judge_artifact
+from orchestration.stages.artifact_suites import (
+    blame_partitions,
+    evaluate_artifacts,
+    judged_checksum,
+    rules_of,
+)
 from orchestration.stages.base import (
     Checkpoint,
     Claim,
@@ -35,16 +30,12 @@ from orchestration.stages.base import (
     UnitResult,
 )
 from orchestration.stages.suites import (
-    meaning,
-    read_suite,
     record_verdicts,
     refuse_errors,
-    suite_parameters,
 )
 from orchestration.warehouse.artifacts import Artifact, find_adopted
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import Lease, assert_fence, build_lease
-from orchestration.warehouse.names import staging_table
 
 
 class ValidateStage:
@@ -66,7 +57,7 @@ class ValidateStage:
 
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
         """A verdict holds for the same rows under the same rules, and while the database agrees."""
-        rules = _rules(context)
+        rules = rules_of(context)
         adopted = find_adopted(
             context.connection,
             context.pipeline.name,
@@ -79,14 +70,14 @@ class ValidateStage:
             if (
                 artifact is not None
                 and found.output_ref == artifact.artifact_id
-                and found.checksum == _checksum(artifact, rules)
+                and found.checksum == judged_checksum(artifact, rules)
                 and artifact.acceptance == expected
             ):
                 valid.add(unit)
         return valid
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
-        rules = _rules(context)
+        rules = rules_of(context)
         adopted = find_adopted(
             context.connection,
             context.pipeline.name,
@@ -94,11 +85,11 @@ class ValidateStage:
         )
         context.progress.update(self.name, f"judging {len(claims)} partitions")
         findings = self._judge(context, list(adopted.values()))
-        verdicts = _evaluate(context, list(adopted.values()))
+        verdicts = evaluate_artifacts(context, list(adopted.values()))
         reach(FaultPoint.VALIDATE_AFTER_SUITES)
         refuse_errors({judged.suite: verdict for judged, verdict in verdicts})
         for judged, verdict in verdicts:
-            _blame(judged.resource, verdict, adopted, findings)
+            blame_partitions(judged.resource, verdict, adopted, findings)
         with context.connection.transaction():
             record_verdicts(
                 context.connection,
@@ -125,7 +116,7 @@ class ValidateStage:
             yield UnitDone(
                 claim.unit,
                 output_ref=artifact.artifact_id,
-                checksum=_checksum(artifact, rules),
+                checksum=judged_checksum(artifact, rules),
                 result={
                     "accepted": not any(item.blocks for item in found),
                     "findings": [
@@ -183,93 +174,6 @@ def rejected_partitions(finished: Mapping[Unit, Checkpoint]) -> list[str]:
     return [
         unit.source_partition for unit, found in finished.items() if not found.result["accepted"]
     ]
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """One evaluation: a suite over the partitions of one resource."""
-
-    resource: str
-    suite: str
-
-
-def _suites(context: StageContext, resource: str) -> list[str]:
-    """The resource's suites: on its rows, and on the volume of its partitions."""
-    spec = context.pipeline.resource(resource)
-    return [name for name in (spec.suite, spec.volume_suite) if name]
-
-
-def _rules(context: StageContext) -> dict[str, dict[str, Any]]:
-    """resource → everything that decides whether one of its partitions is accepted."""
-    return {
-        item.name: {
-            "suites": meaning(context.settings.suites_dir, _suites(context, item.name)),
-            "acceptance": context.pipeline.acceptance_of(item.name).model_dump(mode="json"),
-        }
-        for item in context.pipeline.resources
-    }
-
-
-def _checksum(artifact: Artifact, rules: Mapping[str, Any]) -> str:
-    return digest([artifact.artifact_id, artifact.checksum, rules[artifact.resource]])
-
-
-def _evaluate(context: StageContext, artifacts: list[Artifact]) -> list[tuple[_Judged, Verdict]]:
-    """Every suite, each over all these artifacts of its resource together."""
-    subjects: dict[_Judged, Subject] = {}
-    for resource in sorted({artifact.resource for artifact in artifacts}):
-        group = [item for item in artifacts if item.resource == resource]
-        table = staging_table(resource)
-        parameters = suite_parameters(context.run.as_of, group)
-        for name in _suites(context, resource):
-            if name == context.pipeline.resource(resource).volume_suite:
-                query = partition_volume_query(
-                    "staging", table, {item.artifact_id: item.partition for item in group}
-                )
-                subject_table = None
-            else:
-                query = artifact_rows_query("staging", table, [item.artifact_id for item in group])
-                subject_table = table
-            suite = read_suite(context.settings.suites_dir, name)
-            subjects[_Judged(resource, name)] = Subject(
-                suite, "staging", subject_table, query, parameters, PARTITION
-            )
-    if not subjects:
-        return []
-    verdicts = evaluate_many(
-        subjects.values(),
-        context.warehouse.url(Role.GATE),
-        statement_timeout_s=max(10.0, context.budget.remaining_s),
-    )
-    return list(zip(subjects, verdicts, strict=True))
-
-
-def _blame(
-    resource: str,
-    verdict: Verdict,
-    adopted: Mapping[str, Artifact],
-    findings: dict[str, list[Finding]],
-) -> None:
-    """Turns failed expectations into findings of the partitions whose rows broke them.
-
-    A failure that no partition can be blamed for counts against all of them.
-    """
-    concerned = [item for item in adopted.values() if item.resource == resource]
-    for severity in (Severity.CRITICAL, Severity.WARNING):
-        for result in verdict.failures(severity):
-            for artifact in concerned:
-                unexpected = (result.partitions or {}).get(artifact.partition)
-                if result.partitions and unexpected is None:
-                    continue
-                columns = ", ".join(result.columns)
-                count = f" ({unexpected} records)" if unexpected else ""
-                findings[artifact.artifact_id].append(
-                    Finding(
-                        f"{verdict.suite}:{result.type}({columns})",
-                        f"{result.reason}{count}",
-                        blocks=severity is Severity.CRITICAL,
-                    )
-                )
 
 
 def _record(

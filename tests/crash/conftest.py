@@ -3,12 +3,12 @@
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg
 import pytest
 from harness import Sluice
 from psycopg import sql
+from warm import WarmProcess, WarmSluice
 
 from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Warehouse
@@ -16,25 +16,11 @@ from orchestration.warehouse.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")
-def demo_server() -> Iterator[DemoServer]:
-    with DemoServer() as demo:
-        yield demo
-
-
-@pytest.fixture
-def sluice(warehouse: Warehouse, tmp_path: Path, demo_server: DemoServer) -> Iterator[Sluice]:
-    demo_server.clear()
-    home = tmp_path / "home"
-    home.mkdir()
-    yield Sluice(warehouse, home, demo_server)
-    demo_server.clear()
-
-
-@pytest.fixture(scope="session")
 def fresh_sluice(
     server: EmbeddedServer,
     template: str,
     demo_server: DemoServer,
+    warm_process: WarmProcess,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[], Sluice]]:
     """Makes a Sluice with an empty warehouse and an empty home, as often as it is called.
@@ -60,7 +46,9 @@ def fresh_sluice(
             template,
         )
         home = tmp_path_factory.mktemp("home")
-        sluice = Sluice(Warehouse(server.url(database=databases[-1])), home, demo_server)
+        sluice = WarmSluice(
+            Warehouse(server.url(database=databases[-1])), home, demo_server, process=warm_process
+        )
         return (
             replace(sluice, project=project) if project.exists() else sluice.copy_project(project)
         )

@@ -2,16 +2,15 @@
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Sluice
 from observation import REQUEST, STAGES, differences, observe
 from sabotage import SHARED, Kind, Sabotage
-from warm import WarmProcess, WarmSluice
+from warm import WarmSluice
 
 from orchestration.faultpoints import FaultPoint
 from orchestration.warehouse.embedded import EmbeddedServer
@@ -29,22 +28,10 @@ CHOSEN = MATRIX if len(MATRIX) <= SAMPLE else random.Random(os.getppid()).sample
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[WarmProcess]:
-    with WarmProcess() as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def undisturbed(fresh_sluice: Callable[[], Sluice], process: WarmProcess) -> dict[str, Any]:
-    sluice = warm(fresh_sluice(), process)
+def undisturbed(fresh_sluice: Callable[[], WarmSluice]) -> dict[str, Any]:
+    sluice = fresh_sluice()
     assert sluice.json(*REQUEST)["outcome"] == "published"
     return observe(sluice)
-
-
-def warm(sluice: Sluice, process: WarmProcess) -> WarmSluice:
-    return WarmSluice(
-        sluice.warehouse, sluice.home, sluice.demo, extra=sluice.extra, process=process
-    )
 
 
 @pytest.mark.slow
@@ -54,12 +41,11 @@ def test_a_failure_at_any_point_leaves_no_trace_after_resuming(
     stage: str,
     kind: Kind,
     undisturbed: dict[str, Any],
-    fresh_sluice: Callable[[], Sluice],
-    process: WarmProcess,
+    fresh_sluice: Callable[[], WarmSluice],
     server: EmbeddedServer,
     tmp_path: Path,
 ) -> None:
-    sluice = warm(fresh_sluice(), process)
+    sluice = fresh_sluice()
     sabotage = Sabotage(
         point, stage, kind, sluice.warehouse.database, server.superuser_url("postgres"),
         str(server.home),

@@ -30,12 +30,9 @@ TYPED = " ".join(["sluice", *REQUEST])
 
 @dataclass(kw_only=True)
 class Drill(WarmSluice):
-    """A Sluice of an edited copy whose Python is the checkout's: only what people declare is edited."""
+    """A Sluice of an edited copy."""
 
     workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-
-    def call(self, *arguments: str, timeout: float = 240) -> Any:
-        return self.process.run(arguments, self.environment, self.home)
 
     def beside(self, *arguments: str, code: int = 0) -> Any:
         """A light command while a run is on its way: a process of its own."""
@@ -85,21 +82,15 @@ class Drill(WarmSluice):
         return self.query("select name from ops.leases where expires_at > clock_timestamp()")
 
 
-@pytest.fixture(scope="module")
-def process() -> Iterator[WarmProcess]:
-    with WarmProcess() as process:
-        yield process
-
-
 @pytest.fixture
 def drill(
-    warehouse: Warehouse, tmp_path: Path, demo_server: DemoServer, process: WarmProcess
+    warehouse: Warehouse, tmp_path: Path, demo_server: DemoServer, warm_process: WarmProcess
 ) -> Iterator[Drill]:
     demo_server.clear()
     home = tmp_path / "home"
     home.mkdir()
     plain = Sluice(warehouse, home, demo_server).copy_project(tmp_path / "project")
-    yield Drill(plain.warehouse, home, demo_server, plain.project, process=process)
+    yield Drill(plain.warehouse, home, demo_server, plain.project, process=warm_process)
     demo_server.clear()
 
 

@@ -36,17 +36,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def open_sluice(
-    server: EmbeddedServer, demo_server: DemoServer
-) -> Iterator[Callable[[str, Path], Sluice]]:
+    server: EmbeddedServer, demo_server: DemoServer, warm_process: WarmProcess
+) -> Callable[[str, Path], Sluice]:
     """Makes a Sluice of a database's name and a home."""
-    with WarmProcess() as process:
-        yield lambda database, home: WarmSluice(
-            Warehouse(server.url(database=database)),
-            home,
-            demo_server,
-            extra={"SLUICE_FETCH_ATTEMPTS": "3"},
-            process=process,
-        )
+    return lambda database, home: WarmSluice(
+        Warehouse(server.url(database=database)),
+        home,
+        demo_server,
+        extra={"SLUICE_FETCH_ATTEMPTS": "3"},
+        process=warm_process,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from harness import Sluice
 from hypothesis import given
 from hypothesis import strategies as st
+from warm import WarmProcess, WarmSluice
 
 from ingestion.demo_api.server import DemoServer
 from ingestion.partitions import Partition
@@ -30,13 +32,16 @@ def published(
     server: EmbeddedServer,
     template: str,
     demo_server: DemoServer,
+    warm_process: WarmProcess,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Sluice:
     """One published day, made once; tests work on clones of it."""
     demo_server.clear()
     home = tmp_path_factory.mktemp("home")
     _clone(server, template, "one_day")
-    first = Sluice(Warehouse(server.url(database="one_day")), home, demo_server)
+    first = WarmSluice(
+        Warehouse(server.url(database="one_day")), home, demo_server, process=warm_process
+    )
     copy = first.copy_project(tmp_path_factory.mktemp("project") / "copy")
     assert copy.run(DAY)["outcome"] == "published"
     return copy
@@ -53,7 +58,9 @@ def edited(
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     shutil.copytree(published.project, project)
-    yield Sluice(Warehouse(server.url(database=name)), home, demo_server, project)
+    yield replace(
+        published, warehouse=Warehouse(server.url(database=name)), home=home, project=project
+    )
     demo_server.clear()
     with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
         connection.execute(f"drop database {name} with (force)".encode())

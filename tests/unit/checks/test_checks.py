@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from orchestration.checks import Finding, Severity, run_checks
+import ingestion.sources
+from orchestration.checks import Finding, Severity, run_checks, sources
 from orchestration.settings import Settings
 
 PROJECT = Path(__file__).parents[3]
@@ -175,3 +176,19 @@ def test_errors_come_before_warnings(project: Path) -> None:
     found = run_checks(Settings(project_dir=project, home=project / ".sluice"), quick=True)
     severities = [item.severity for item in found]
     assert severities == [Severity.ERROR, Severity.WARNING]
+
+
+def test_a_source_that_cannot_be_imported_is_found_at_its_line(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = Path(ingestion.sources.__file__).parent / "flights" / "gates.py"
+    monkeypatch.setattr(sources, "list_sources", lambda: compile("\nx = (", contract, "exec"))
+    (found,) = [item for item in check() if item.subject == "sources"]
+    assert found.where == "ingestion/sources/flights/gates.py:2"
+    assert found.message == "'(' was never closed"
+
+
+def test_a_misspelt_suite_is_offered_the_one_that_exists(project: Path, check: Check) -> None:
+    edit(project, "marts/dim_plane\n", "marts/dim_plan\n")
+    (found,) = check()
+    assert "did you mean `marts/dim_plane`?" in found.hint

@@ -1,18 +1,27 @@
 """What `sluice check` says about the dbt project, by dbt itself, without a warehouse."""
 
 import shutil
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
-from orchestration.checks.dbt import DbtProject, check_project, model_columns
+from orchestration.checks.dbt import (
+    DbtProject,
+    check_project,
+    check_source_tables,
+    model_columns,
+)
 from orchestration.checks.declared import read_pipelines
 from orchestration.checks.finding import Finding
+from orchestration.checks.sources import registered_resources
 from orchestration.settings import Settings
 
 PROJECT = Path(__file__).parents[3]
 FLIGHTS = Path("orchestration/pipelines/flights.yml")
 MARTS = Path("dbt_project/models/marts/flights")
+SOURCES = Path("dbt_project/models/staging/flights/_flights__sources.yml")
+KNOWN, _ = registered_resources()
 STAGED_PLANES = "dbt_project/models/staging/flights/stg_flights__planes.sql"
 Checked = tuple[DbtProject | None, list[Finding]]
 
@@ -94,3 +103,36 @@ def test_a_project_that_dbt_refuses_is_one_finding(tmp_path: Path) -> None:
     assert checked is None
     (found,) = findings
     assert "nothing" in found.message
+    assert found.where == f"{MARTS / 'dim_carrier.sql'}:1"
+
+
+def test_the_shipped_source_tables_are_those_of_the_contracts(shipped: Checked) -> None:
+    assert shipped[0] is not None
+    assert check_source_tables(shipped[0], KNOWN, PROJECT / "dbt_project", PROJECT) == []
+
+
+def test_a_source_table_that_fits_no_contract_is_found_at_its_line(
+    shipped: Checked, tmp_path: Path
+) -> None:
+    assert shipped[0] is not None
+    copy_project(tmp_path)
+    tables = {table.name: deepcopy(table) for table in shipped[0].sources.values()}
+    edit(tmp_path / SOURCES, "name: airports", "name: airport")
+    edit(tmp_path / SOURCES, "{name: seats,", "{name: chairs,")
+    tables["airports"].name = "airport"
+    tables["airlines"].identifier = "flights__airports"
+    tables["planes"].columns["chairs"] = tables["planes"].columns.pop("seats")
+    project = DbtProject({}, frozenset(), tables)
+    lines = (tmp_path / SOURCES).read_text().splitlines()
+    found = check_source_tables(project, KNOWN, tmp_path / "dbt_project", tmp_path)
+    assert {
+        (item.message, lines[int(item.where.rpartition(":")[2]) - 1].strip(" -{").partition(",")[0])
+        for item in found
+    } == {
+        ("no source offers the resource flights.airport", "name: airport"),
+        (
+            "flights.airlines reads live.flights__airports, which is not its view",
+            "name: airlines",
+        ),
+        ("the contract of flights.planes has no column chairs", "name: chairs"),
+    }

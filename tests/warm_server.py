@@ -1,0 +1,65 @@
+"""The process that `warm` forks commands from: heavy libraries imported, nothing of the project.
+
+Run as a program. Each line on standard input is an order; each line on standard output an exit code.
+"""
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+HEAVY = (
+    *("adbc_driver_postgresql.dbapi", "dbt.adapters.postgres", "dbt.cli.main", "dlt"),
+    *("great_expectations", "great_expectations.expectations.core", "pyarrow.parquet"),
+    *("sqlalchemy.dialects.postgresql.psycopg2", "psycopg", "httpx", "tenacity", "orjson"),
+    *("typer", "rich.table", "structlog", "sqlglot", "ruamel.yaml", "pydantic_settings", "cronsim"),
+)
+
+
+def serve() -> None:
+    """Forks a child for each order and answers with its exit code."""
+    for module in HEAVY:
+        import_module(module)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            become(json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def become(order: dict[str, Any]) -> None:
+    """Turns this child into the command; never returns."""
+    code = 70
+    try:
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(Path(order["outputs"], name), os.O_WRONLY | os.O_CREAT, 0o600), number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(order["folder"])
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        sys.path.insert(0, order["project"])
+        sys.argv = order["arguments"]
+        if order["sabotage"]:
+            from sabotage import Sabotage
+
+            Sabotage(**order["sabotage"]).prepare()
+        from orchestration.cli import main
+
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - the child must not go on as the parent
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()
