@@ -25,8 +25,7 @@ _MALFORMED_URL = EvaluationError(
     transient=False,
 )
 _NO_ROWS = sql.SQL("select * from ({}) as no_rows limit 0")
-# The second sets a level of its own, which the first would not overrule.
-_LOGGERS = ("great_expectations", "great_expectations.data_context.types.base", "sqlalchemy")
+_LOGGERS = ("great_expectations", "sqlalchemy")
 
 
 @cache
