@@ -25,7 +25,8 @@ _MALFORMED_URL = EvaluationError(
     transient=False,
 )
 _NO_ROWS = sql.SQL("select * from ({}) as no_rows limit 0")
-_LOGGERS = ("great_expectations", "sqlalchemy")
+# The second sets a level of its own, which the first would not overrule.
+_LOGGERS = ("great_expectations", "great_expectations.data_context.types.base", "sqlalchemy")
 
 
 @cache

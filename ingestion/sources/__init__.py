@@ -1,11 +1,14 @@
 """The sources that exist: every package in this folder that declares `SOURCE`, found by looking.
 
-A package that cannot be imported stops the search with its own error, never silently.
+A package that cannot be imported stops the search, and the error names file and line.
 """
 
 import importlib
 import pkgutil
+import traceback
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 
 from ingestion.errors import IngestionConfigurationError
 from ingestion.resources import Resource, Source
@@ -17,15 +20,39 @@ def _discover() -> dict[str, Source]:
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg:
             continue
-        source = getattr(importlib.import_module(f"{__name__}.{module.name}"), "SOURCE", None)
+        source = getattr(_imported(module.name), "SOURCE", None)
         if not isinstance(source, Source) or source.name != module.name:
             raise IngestionConfigurationError(
-                f"ingestion/sources/{module.name} declares no SOURCE named {module.name!r}; "
-                "see docs/adding-a-source.md",
+                f"ingestion/sources/{module.name}/__init__.py:1: declares no SOURCE named "
+                f"{module.name!r}; see docs/adding-a-source.md",
                 code="source_undeclared",
             )
         found[source.name] = source
     return dict(sorted(found.items()))
+
+
+def _imported(package: str) -> ModuleType:
+    """A package of this folder. Whatever its import raises, a person declared something wrong."""
+    try:
+        return importlib.import_module(f"{__name__}.{package}")
+    except Exception as error:  # a source is code, whose import may raise anything
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise IngestionConfigurationError(
+            f"{_place(package, error)}: {message}; correct the contract or the source's SOURCE",
+            code="source_broken",
+        ) from error
+
+
+def _place(package: str, error: Exception) -> str:
+    """`ingestion/sources/flights/gates.py:12`, the innermost line of a source that is to blame."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        frames.append((error.filename or "", error.lineno))
+    for file, line in reversed(frames):
+        for folder in map(Path, __path__):
+            if Path(file).is_relative_to(folder / package):
+                return f"ingestion/sources/{Path(file).relative_to(folder).as_posix()}:{line or 1}"
+    return f"ingestion/sources/{package}/__init__.py:1"
 
 
 def list_sources() -> list[Source]:

@@ -1,11 +1,11 @@
 """Resources: each one exists, its contract can read what is accepted, its variables are set."""
 
-import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import ingestion.sources
 from ingestion.contracts import BOOKKEEPING
+from ingestion.errors import IngestionConfigurationError
 from ingestion.fetch import check_source
 from ingestion.resources import Resource
 from ingestion.sources import get_source, list_sources
@@ -20,24 +20,18 @@ def registered_resources() -> tuple[dict[str, Resource], list[Finding]]:
     """Every resource that a source offers, by full name; none when one cannot be imported."""
     try:
         sources = list_sources()
-    except Exception as error:  # noqa: BLE001  # a source is code, whose import may raise anything
+    except IngestionConfigurationError as error:
         return {}, [broken_source(error)]
     return {resource.full_name: resource for source in sources for resource in source.resources}, []
 
 
-def broken_source(error: Exception) -> Finding:
-    """What stopped the sources from being imported, at the innermost line that belongs to one."""
-    message = error.msg if isinstance(error, SyntaxError) else str(error)
-    message, hint = split_hint(message, "correct the contract or the source's SOURCE")
-    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError):
-        frames.append((error.filename or "", error.lineno))
-    lines = [(Path(file), line or 1) for file, line in frames if Path(file).parent != _FOLDER]
-    for file, line in reversed(lines):
-        if file.is_relative_to(_FOLDER):
-            where = f"ingestion/sources/{file.relative_to(_FOLDER).as_posix()}:{line}"
-            return Finding(Severity.ERROR, SUBJECT, where, message, hint)
-    return Finding(Severity.ERROR, SUBJECT, "ingestion/sources", message, hint)
+def broken_source(error: IngestionConfigurationError) -> Finding:
+    """What stopped the sources from being imported; the error begins with `file:line`."""
+    where, separator, rest = error.message.partition(": ")
+    if not separator:
+        where, rest = "ingestion/sources", error.message
+    message, hint = split_hint(rest, "correct the contract or the source's SOURCE")
+    return Finding(Severity.ERROR, SUBJECT, where, message, hint)
 
 
 def staging_columns(known: Mapping[str, Resource]) -> dict[str, list[str]]:

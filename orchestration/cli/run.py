@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 
+import typer
+
 from ingestion.partitions import day_windows
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
 from orchestration.cli.session import prepare_analyst, read_settings, start_services
 from orchestration.code import read_code
-from orchestration.errors import ConfigurationError
 from orchestration.logs import configure_logs
 from orchestration.model import Outcome
 from orchestration.pipelines.files import get_pipeline
@@ -36,9 +37,9 @@ def run(
     moment = _moment(as_of)
     if due:
         if partitions is not None or refresh:
-            raise ConfigurationError(
-                "--due takes its days from the schedule; leave out --partitions and --refresh",
-                code="bad_partitions",
+            raise typer.BadParameter(
+                "takes its days from the schedule; leave out --partitions and --refresh",
+                param_hint="--due",
             )
         request = scheduled_request(pipeline, moment or datetime.now(UTC), publish=publish)
     else:
@@ -114,14 +115,14 @@ def _print_plan(plan: dict[str, object]) -> None:
 
 def _days(partitions: str | None) -> list[str]:
     if partitions is None:
-        raise ConfigurationError(
-            "say which days, for example: --partitions 2013-01-01..2013-01-31; or what is due: --due",
-            code="no_partitions",
+        raise typer.BadParameter(
+            "say which days, for example 2013-01-01..2013-01-31, or what is due: --due",
+            param_hint="--partitions",
         )
     try:
         return day_windows(partitions)
     except ValueError as error:
-        raise ConfigurationError(str(error), code="bad_partitions") from error
+        raise typer.BadParameter(str(error), param_hint="--partitions") from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -129,8 +130,8 @@ def _moment(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"{text!r} is not a time; write it like 2013-03-01T06:00:00+00:00", code="bad_as_of"
-        ) from error
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a time; write it like 2013-03-01T06:00:00+00:00", param_hint="--as-of"
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

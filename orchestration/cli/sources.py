@@ -66,13 +66,8 @@ def _sources() -> list[Source]:
     """All sources. Raises `ConfigurationError` with file and line when one cannot be imported."""
     try:
         return list_sources()
-    except Exception as error:
-        from orchestration.checks.sources import broken_source
-
-        found = broken_source(error)
-        raise ConfigurationError(
-            f"{found.where}: {found.message}; {found.hint}", code="source_broken"
-        ) from error
+    except IngestionConfigurationError as error:
+        raise ConfigurationError(error.message, code=error.code) from error
 
 
 def _in_words(facts: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,11 @@ class InitializeStage:
                 code="too_few_partitions",
             )
         if missing := _missing(context):
-            raise ConfigurationError("; ".join(missing), code="source_not_configured")
+            raise ConfigurationError(
+                f"a source is not configured: set {' and '.join(missing)} in the environment or in "
+                ".env, as .env.example explains, then run the same command again",
+                code="source_not_configured",
+            )
         plan = [str(item.partition) for item in context.partitions]
         for claim in claims:
             yield UnitDone(

@@ -86,14 +86,13 @@ def plan_revisions(
     connection: psycopg.Connection, request: RunRequest, pipeline: PipelineSpec, key: str
 ) -> dict[Window, int]:
     """(resource, window) → the revision that the request asks for."""
-    earlier = connection.execute(
+    kept = connection.execute(
         "select p.resource, p.window_name, p.revision from ops.run_partitions p "
         "join ops.runs r using (run_id) where r.pipeline = %s and r.trigger_kind = %s "
         "and r.trigger_key = %s",
         [pipeline.name, request.trigger_kind, key],
     ).fetchall()
-    if earlier:
-        return {(resource, window): revision for resource, window, revision in earlier}
+    earlier = {(resource, window): revision for resource, window, revision in kept}
     loaded, asked = _known_revisions(connection, pipeline.name)
     plan: dict[Window, int] = {}
     for resource in pipeline.resource_names:
@@ -101,6 +100,9 @@ def plan_revisions(
         anew = request.refresh or (is_snapshot and request.fetch_snapshots)
         for window in [SNAPSHOT] if is_snapshot else sorted(set(request.days)):
             at = (resource, window)
+            if at in earlier:
+                plan[at] = earlier[at]
+                continue
             latest = max(loaded.get(at, 0), asked.get(at, 0))
             plan[at] = latest + 1 if anew else loaded.get(at) or latest or 1
     return plan

@@ -1,6 +1,7 @@
 """What operators ask for is written under the run's lease, or not at all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import psycopg
@@ -64,6 +65,9 @@ WRITES: dict[str, Callable[[psycopg.Connection, Lease], object]] = {
         c, RUN, lease, Outcome.FAILED, failure_of(Cancelled(RUN), StageName.EXTRACT)
     ),
     "supersede": lambda c, lease: recovery.supersede(c, get_run(c, RUN), NEXT, lease),
+    "supersede_ended": lambda c, lease: recovery.supersede(
+        c, replace(get_run(c, RUN), status="failed"), NEXT, lease
+    ),
     "begin_recovery": lambda c, _: recovery.begin_recovery(c, NEXT),
     "prepare_replay": lambda c, _: replay.prepare_replay(
         c, get_run(c, RUN), StageName.EXTRACT, reason="drill"

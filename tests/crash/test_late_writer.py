@@ -1,22 +1,30 @@
 """A worker whose lease went to another one changes nothing, whatever it tries to write."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
+from late_work import (
+    FETCHED,
+    PARTITION,
+    RELATION,
+    RUN,
+    UNIT,
+    VERSION,
+    begin_work,
+    everything,
+    hand_over,
+    stage_context,
+)
 
-from ingestion.partitions import Partition
 from ingestion.sources import get_resource
-from ingestion.spool import Fetched
 from orchestration.errors import LeaseLost, SourceFailure
-from orchestration.identity import ArtifactId, RunId, VersionId
+from orchestration.identity import ArtifactId
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.publication.flip import publish_version
 from orchestration.publication.slots import prepare_slot
 from orchestration.runs.checkpoints import begin_attempts, record_failure, record_success
-from orchestration.runs.leases import try_acquire
 from orchestration.runs.state import (
     finish_run,
     finish_stage,
@@ -24,134 +32,25 @@ from orchestration.runs.state import (
     start_run,
     start_stage,
 )
-from orchestration.stages.base import Unit
+from orchestration.stages import gate, validate
+from orchestration.stages.acceptance import Finding
+from orchestration.stages.base import Claim
+from orchestration.stages.notify import NotifyStage
+from orchestration.stages.suites import record_verdicts
 from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.dbt.build import PlannedRelation
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest, record_manifest
 from orchestration.warehouse.versions import VersionRecord, record_version
-
-PARTITION = Partition("flights.airlines", "snapshot", 1)
-RELATION = PlannedRelation("dim_carrier", "a" * 64, "b" * 64, "dim_carrier__0123456789ab", "table")
-VERSION = VersionId("v_0123456789abcdef")
-RUN = RunId("r_0123456789abcdef")
-UNIT = Unit("flights", StageName.EXTRACT, str(PARTITION), "lease/test", str(PARTITION))
-TABLES = [
-    *("runs", "run_partitions", "run_stages", "checkpoints", "attempts", "outbox", "artifacts"),
-    *("manifests", "manifest_artifacts", "relations", "versions", "version_models", "verdicts"),
-    *("publications", "publication_pointer", "slot_views", "published_models"),
-]
-
-
-def everything(warehouse: Warehouse) -> dict[str, list[str]]:
-    """Every row of ops but the leases, the staged rows, and who owns what in the store."""
-    with warehouse.connect() as connection:
-        seen = {
-            table: [
-                row[0]
-                for row in connection.execute(
-                    f"select t::text from ops.{table} t order by 1".encode()
-                ).fetchall()
-            ]
-            for table in TABLES
-        }
-        for name, statement in {
-            "quarantine": "select t::text from quarantine.records t order by 1",
-            "staging": "select t::text from staging.flights__airlines t order by 1",
-            "views": "select relnamespace::regnamespace || '.' || relname || ' ' || relowner::regrole "
-            "from pg_class where relnamespace::regnamespace::text in "
-            "('store', 'slot_a', 'slot_b', 'analytics') order by 1",
-        }.items():
-            seen[name] = [row[0] for row in connection.execute(statement.encode()).fetchall()]
-    return seen
-
-
-def expire(warehouse: Warehouse, name: str) -> None:
-    with warehouse.connect(autocommit=True) as owner:
-        owner.execute(
-            "update ops.leases set expires_at = clock_timestamp() - interval '1 second', "
-            "holder = 'elsewhere|1|1' where name = %s",
-            [name],
-        )
 
 
 @pytest.fixture
 def late(warehouse: Warehouse) -> Lease:
     """A lease under which work was begun, and which another worker has taken over since."""
-    with warehouse.connect(Role.RUNNER, autocommit=True) as runner:
-        lease = try_acquire(runner, UNIT.lease_name)
-        assert lease is not None
-        assert try_acquire(runner, UNIT.lease_name) is None
-        runner.execute(
-            "insert into ops.runs (run_id, pipeline, trigger_kind, trigger_key, code_id, request, "
-            "as_of, correlation_id, workflow_id) "
-            "values (%s, 'flights', 'manual', 'k', 'c', %s, now(), 'c', 'w')",
-            [RUN, Jsonb({})],
-        )
-        runner.execute(
-            "insert into ops.run_partitions (run_id, resource, window_name, revision) "
-            "values (%s, %s, %s, %s)",
-            [RUN, PARTITION.resource, PARTITION.window, PARTITION.revision],
-        )
-        start_run(runner, RUN, lease)
-        start_stage(runner, RUN, StageName.EXTRACT, 1, lease)
-        begin_attempts(runner, RUN, [(UNIT, lease)])
-        record_manifest(runner, Manifest("m_" + "0" * 16, "flights", ()), RUN, lease)
-    with warehouse.connect(Role.EXTRACTOR, autocommit=True) as extractor:
-        artifacts.register_loading(
-            extractor, "flights", RUN, [(ArtifactId("a_late"), PARTITION, lease)]
-        )
-        extractor.execute(
-            "insert into staging.flights__airlines (carrier, name, _artifact_id, _partition, _run_id, "
-            "_source_ref) values ('AA', 'American', 'a_late', %s, %s, '/v1/airlines?page=1#0')",
-            [str(PARTITION), RUN],
-        )
-    with warehouse.connect(Role.TRANSFORMER, autocommit=True) as transformer:
-        store.register_loading(transformer, [RELATION], run_id=RUN, lease=lease)
-        transformer.execute(
-            f"create table store.{RELATION.relation_name} as select 1 as x".encode()
-        )
-    with warehouse.connect(autocommit=True) as owner:
-        owner.execute(
-            "insert into ops.versions (version_id, pipeline, manifest_id, run_id, code_id, state) "
-            "values (%s, 'flights', %s, %s, 'c', 'passed')",
-            [VERSION, "m_" + "0" * 16, RUN],
-        )
-        owner.execute(
-            "insert into ops.relations (relation_name, model, content_key, kind, run_id, lease_name, "
-            "fence, state, row_count, columns) values ('dim_airport__0123456789ab', 'dim_airport', "
-            "%s, 'table', %s, 'l', 1, 'adopted', 1, %s)",
-            ["c" * 64, RUN, Jsonb([{"name": "x", "type": "integer"}])],
-        )
-        owner.execute("create table store.dim_airport__0123456789ab as select 1 as x")
-        owner.execute(
-            "insert into ops.version_models values "
-            "(%s, 'dim_airport', 'dim_airport__0123456789ab', %s, true, '{}', '{}')",
-            [VERSION, "c" * 64],
-        )
-    expire(warehouse, UNIT.lease_name)
-    with warehouse.connect(Role.RUNNER, autocommit=True) as runner:
-        successor = try_acquire(runner, UNIT.lease_name)
-    assert successor is not None
-    assert successor.fence > lease.fence
+    lease = begin_work(warehouse)
+    hand_over(warehouse, lease)
     return lease
 
-
-FETCHED = Fetched(
-    ref="r",
-    checksum="c",
-    resource="flights.airlines",
-    partition=str(PARTITION),
-    run_id=RUN,
-    fetched=1,
-    accepted=1,
-    rejected=0,
-    schema_version="1",
-    contract_version="1",
-    unexpected_fields=(),
-    fetched_at=datetime(2013, 3, 1, tzinfo=UTC),
-)
 
 Write = Callable[[Warehouse, psycopg.Connection, Lease], object]
 # Each takes the warehouse, a connection of the role that makes this write, and the lease.
@@ -213,7 +112,9 @@ WRITES: dict[str, tuple[Role, Write]] = {
     ),
     "register_relation": (
         Role.TRANSFORMER,
-        lambda _, c, lease: store.register_loading(c, [RELATION], run_id=RUN, lease=lease),
+        lambda _, c, lease: store.register_loading(
+            c, [replace(RELATION, relation_name="dim_carrier__later")], run_id=RUN, lease=lease
+        ),
     ),
     "adopt_relations": (
         Role.TRANSFORMER,
@@ -223,6 +124,37 @@ WRITES: dict[str, tuple[Role, Write]] = {
         Role.TRANSFORMER,
         lambda _, c, lease: record_version(
             c, VersionRecord("v_" + "1" * 16, "flights", "m_" + "0" * 16, RUN, "c"), [], lease
+        ),
+    ),
+    "record_verdicts": (
+        Role.RUNNER,
+        lambda _, c, lease: record_verdicts(
+            c,
+            lease,
+            [("flights.airlines", "suite", "h", {"status": "passed"})],
+            pipeline="flights",
+            run_id=RUN,
+            stage=StageName.VALIDATE,
+        ),
+    ),
+    "judge_partition": (
+        Role.RUNNER,
+        lambda w, c, lease: validate._record(
+            c,
+            stage_context(w, c, lease),
+            artifacts.find_artifacts(c, ["a_late"])[ArtifactId("a_late")],
+            [Finding("min_records", "too few")],
+            lease,
+        ),
+    ),
+    "judge_version": (
+        Role.RUNNER,
+        lambda w, c, lease: gate._settle(stage_context(w, c, lease), VERSION, lease, passed=False),
+    ),
+    "mark_delivered": (
+        Role.RUNNER,
+        lambda w, c, lease: list(
+            NotifyStage().execute(stage_context(w, c, lease), [Claim(UNIT, lease, 1)])
         ),
     ),
     "prepare_slot": (

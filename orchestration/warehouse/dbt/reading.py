@@ -8,6 +8,7 @@ from typing import Any
 from orchestration.errors import ConfigurationError
 from orchestration.warehouse.dbt.canonical import canonical_jinja
 from orchestration.warehouse.dbt.graph import ModelNode, OutsideModel
+from orchestration.warehouse.names import staging_table
 
 _TOOL_PACKAGES = frozenset({"dbt", "dbt_postgres"})
 _NAMING_MACROS = frozenset(
@@ -117,6 +118,13 @@ def _resource(source: Any, node: Any) -> str:
             f"{node.name} ({node.original_file_path}) reads {source.source_name}.{source.name} "
             f"from schema {source.schema!r}; declare the source with `schema: {_LIVE_SCHEMA}`",
             code="source_schema",
+        )
+    resource = f"{source.source_name}.{source.name}"
+    if source.identifier != staging_table(resource):
+        raise ConfigurationError(
+            f"{node.name} ({node.original_file_path}) reads {resource} from the table "
+            f"{source.identifier!r}; declare it with `identifier: {staging_table(resource)}`",
+            code="source_identifier",
         )
     return f"{source.source_name}.{source.name}"
 

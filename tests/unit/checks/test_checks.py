@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 import ingestion.sources
-from orchestration.checks import Finding, Severity, run_checks, sources
+from orchestration.checks import Finding, Severity, run_checks
 from orchestration.settings import Settings
 
 PROJECT = Path(__file__).parents[3]
@@ -179,12 +179,17 @@ def test_errors_come_before_warnings(project: Path) -> None:
 
 
 def test_a_source_that_cannot_be_imported_is_found_at_its_line(
-    check: Check, monkeypatch: pytest.MonkeyPatch
+    check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    contract = Path(ingestion.sources.__file__).parent / "flights" / "gates.py"
-    monkeypatch.setattr(sources, "list_sources", lambda: compile("\nx = (", contract, "exec"))
-    (found,) = [item for item in check() if item.subject == "sources"]
-    assert found.where == "ingestion/sources/flights/gates.py:2"
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "__init__.py").write_text("\nx = (\n")
+    monkeypatch.setattr(ingestion.sources, "__path__", [str(tmp_path)])
+    ingestion.sources._discover.cache_clear()
+    try:
+        (found,) = [item for item in check() if item.subject == "sources"]
+    finally:
+        ingestion.sources._discover.cache_clear()
+    assert found.where == "ingestion/sources/broken/__init__.py:2"
     assert found.message == "'(' was never closed"
 
 
