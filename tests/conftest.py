@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 from warm import WarmProcess, WarmSluice
 
@@ -17,6 +18,10 @@ from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.setup import set_up
 
 TEMPLATE = "sluice_template"
+
+# A busy machine is no failure: nothing in these tests is timed.
+settings.register_profile("sluice", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sluice")
 
 
 @pytest.fixture(scope="session")
