@@ -20,7 +20,7 @@ $(READY): requirements-build.txt requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Sluice needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}; run: make PYTHON=python3.12 demo")'
 	@test -x "$(BIN)/python" || $(PYTHON) -m venv "$(VENV)"
 	@"$(BIN)/python" -m pip install $(QUIET) --no-deps --require-hashes -r requirements-build.txt
-	@"$(BIN)/uv" pip install --quiet --compile-bytecode --require-hashes -r requirements-dev.txt \
+	@"$(BIN)/uv" pip install --quiet --python "$(BIN)/python" --compile-bytecode --require-hashes -r requirements-dev.txt \
 		|| "$(BIN)/python" -m pip install $(QUIET) --require-hashes -r requirements-dev.txt
 	@"$(BIN)/python" -m pip install $(QUIET) --no-deps --no-build-isolation -e .
 	@touch $(READY)
