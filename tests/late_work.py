@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from ingestion.partitions import Partition
 from ingestion.spool import Fetched
 from orchestration.code import Code
-from orchestration.identity import ArtifactId, RunId, VersionId
+from orchestration.identity import ArtifactId, ManifestId, RunId, VersionId
 from orchestration.model import StageName
 from orchestration.pipelines.files import get_pipeline
 from orchestration.runs.budget import Budget
@@ -103,7 +103,7 @@ def begin_work(warehouse: Warehouse) -> Lease:
         start_run(runner, RUN, lease)
         start_stage(runner, RUN, StageName.EXTRACT, 1, lease)
         begin_attempts(runner, RUN, [(UNIT, lease)])
-        record_manifest(runner, Manifest("m_" + "0" * 16, "flights", ()), RUN, lease)
+        record_manifest(runner, Manifest(ManifestId("m_" + "0" * 16), "flights", ()), RUN, lease)
     with warehouse.connect(Role.EXTRACTOR, autocommit=True) as extractor:
         artifacts.register_loading(
             extractor, "flights", RUN, [(ArtifactId("a_late"), PARTITION, lease)]

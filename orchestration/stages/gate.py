@@ -86,7 +86,7 @@ class GateStage:
             for model in version_models(context.connection, version)
         }
         with context.warehouse.connect(Role.TRANSFORMER) as connection:
-            create_version_views(connection, version, models)
+            create_version_views(connection, version, models, claim.lease)
         reach(FaultPoint.GATE_AFTER_VIEWS)
         context.progress.update(self.name, f"evaluating {len(context.pipeline.suites)} suites")
         verdicts = self._suites(context, version, models)

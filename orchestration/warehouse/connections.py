@@ -18,7 +18,8 @@ SESSION_OPTIONS = {
     "timezone": "UTC",
     "datestyle": "ISO",
     "intervalstyle": "iso_8601",
-    "idle_in_transaction_session_timeout": "10min",
+    # A worker that is frozen inside a transaction must not keep a lease from its successor for long.
+    "idle_in_transaction_session_timeout": "2min",
 }
 
 

@@ -85,14 +85,16 @@ def record_version(
 
 
 def create_version_views(
-    connection: psycopg.Connection, version_id: str, models: Mapping[str, str]
+    connection: psycopg.Connection, version_id: str, models: Mapping[str, str], lease: Lease
 ) -> None:
     """Makes schema `version_id` with one view for each model, which the gate may read.
 
     `models` maps model → adopted relation. One transaction; the transformer's connection. Whoever
-    reads a view that reaches schema live sets `sluice.manifest` to the version's own.
+    reads a view that reaches schema live sets `sluice.manifest` to the version's own. Raises
+    `LeaseLost`.
     """
     with connection.transaction():
+        assert_fence(connection, lease)
         connection.execute("select ops.create_version_schema(%s)", [version_id])
         for model, relation in sorted(models.items()):
             view = qualified(version_id, model)

@@ -20,7 +20,7 @@ from late_work import (
 
 from ingestion.sources import get_resource
 from orchestration.errors import LeaseLost, SourceFailure
-from orchestration.identity import ArtifactId
+from orchestration.identity import ArtifactId, ManifestId
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.publication.flip import publish_version
 from orchestration.publication.slots import prepare_slot
@@ -41,7 +41,7 @@ from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest, record_manifest
-from orchestration.warehouse.versions import VersionRecord, record_version
+from orchestration.warehouse.versions import VersionRecord, create_version_views, record_version
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ WRITES: dict[str, tuple[Role, Write]] = {
     "record_manifest": (
         Role.RUNNER,
         lambda _, c, lease: record_manifest(
-            c, Manifest("m_" + "1" * 16, "flights", ()), RUN, lease
+            c, Manifest(ManifestId("m_" + "1" * 16), "flights", ()), RUN, lease
         ),
     ),
     "register_artifact": (
@@ -125,6 +125,10 @@ WRITES: dict[str, tuple[Role, Write]] = {
         lambda _, c, lease: record_version(
             c, VersionRecord("v_" + "1" * 16, "flights", "m_" + "0" * 16, RUN, "c"), [], lease
         ),
+    ),
+    "create_version_views": (
+        Role.TRANSFORMER,
+        lambda _, c, lease: create_version_views(c, "v_" + "1" * 16, {}, lease),
     ),
     "record_verdicts": (
         Role.RUNNER,

@@ -170,9 +170,9 @@ def test_the_gate_reads_a_version_through_its_own_schema(shop: Any) -> None:
         assert record_version(connection, record, models, lease)
         assert not record_version(connection, record, models, lease)
         for _ in range(2):
-            create_version_views(connection, version, plan.relations)
+            create_version_views(connection, version, plan.relations, lease)
         with pytest.raises(InternalError, match="never adopted"):
-            create_version_views(connection, version, {"fct_orders": "nothing"})
+            create_version_views(connection, version, {"fct_orders": "nothing"}, lease)
     assert len(rows(shop, f"{version}.fct_orders")) == 3
     assert len(rows(shop, f"{version}.stg_shop__orders")) == 3
     shop.manifest = "m_" + "2" * 16
