@@ -29,7 +29,7 @@ demo: $(READY) ## Load two months of flights and publish them
 	@"$(BIN)/sluice" demo
 
 test: $(READY) ## Run the whole test suite
-	@"$(BIN)/python" -m pytest -n 2
+	@"$(BIN)/python" -m pytest -n 2 --dist worksteal -m "not campaign"
 
 test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred random kills
 	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_KILLS=100 "$(BIN)/python" -m pytest -n 2 -s -o timeout=14400 tests/crash

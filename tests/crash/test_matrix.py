@@ -23,7 +23,7 @@ MATRIX = [
 ]
 HISTORY = {"checkpoints", "run_stages", "messages", "verdicts"}
 # `make test` draws a sample anew each time; `make test-crash` goes through all of it.
-SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "6"))
+SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "3"))
 CHOSEN = MATRIX if len(MATRIX) <= SAMPLE else random.Random(os.getppid()).sample(MATRIX, SAMPLE)
 
 

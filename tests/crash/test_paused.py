@@ -55,7 +55,7 @@ def let_leases_run_out(sluice: Sluice) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_workers_that_were_paused_change_nothing_when_they_wake(
     fresh_sluice: Callable[[], Sluice], tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ def test_a_run_killed_once_in_every_stage_ends_like_an_undisturbed_one(
     assert differences(sluice, expected) == {}, killed
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_run_killed_at_random_moments_ends_like_an_undisturbed_one(
     undisturbed: tuple[dict[str, Any], dict[str, float]],
     fresh_sluice: Callable[[], Sluice],

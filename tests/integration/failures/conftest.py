@@ -85,13 +85,15 @@ def build(warehouse: Warehouse, tmp_path: Path) -> Callable[..., BuildPlan]:
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)
     (project / "dbt_project.yml").write_text(PROJECT)
-    tables = "".join(f"      - {{name: {name}}}\n" for name in (*VIEWS, "nothing"))
+    tables = "".join(
+        f"      - {{name: {name}, identifier: shop__{name}}}\n" for name in (*VIEWS, "nothing")
+    )
     (project / "models" / "sources.yml").write_text(SOURCES + tables)
     with warehouse.connect(autocommit=True) as owner:
         for name, query in VIEWS.items():
-            owner.execute(f"create view live.{name} as {query}")
+            owner.execute(f"create view live.shop__{name} as {query}")
             if name != "locked":
-                owner.execute(f"grant select on live.{name} to sluice_transformer")
+                owner.execute(f"grant select on live.shop__{name} to sluice_transformer")
 
     def run(
         models: dict[str, str],

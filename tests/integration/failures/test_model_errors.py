@@ -89,7 +89,9 @@ def test_only_the_models_that_failed_are_built_again(warehouse: Warehouse, build
         tables.append(built())
         codes.append([failure.code for failure in failures])
         with warehouse.connect() as owner:
-            owner.execute("create or replace view live.die as select 'x'::text as a, ''::text as b")
+            owner.execute(
+                "create or replace view live.shop__die as select 'x'::text as a, ''::text as b"
+            )
         return tries == 1
 
     plan = build(
