@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH := $(VENV)/benchmark
 QUIET := --quiet --disable-pip-version-check
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-annotate --no-emit-index-url --no-strip-extras
+	--no-annotate --no-strip-extras
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-crash benchmark-checkpoint check format lock clean
