@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Role, Warehouse
 
@@ -173,12 +171,3 @@ class Sluice:
             else:
                 shutil.copy(CHECKOUT / name, target / name)
         return replace(self, project=target)
-
-
-def connected(url: str) -> bool:
-    """Whether a server answers at this URL."""
-    try:
-        psycopg.connect(url, connect_timeout=2).close()
-    except psycopg.Error:
-        return False
-    return True

@@ -12,6 +12,7 @@ import psycopg
 from orchestration.code import Code
 from orchestration.errors import Cancelled, LeaseLost
 from orchestration.failures import classify
+from orchestration.failures.backoff import backoff_s
 from orchestration.identity import RunId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome
@@ -27,7 +28,6 @@ from orchestration.runs.checkpoints import read_checkpoints
 from orchestration.runs.drive import Drive
 from orchestration.runs.ended import Ended
 from orchestration.runs.leases import Heartbeat, acquire, extend, release, try_acquire
-from orchestration.runs.retry import backoff_s
 from orchestration.runs.stage_runner import reconnect
 from orchestration.runs.state import get_run, read_partitions
 from orchestration.runs.summary import RunSummary, summarize

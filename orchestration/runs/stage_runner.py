@@ -16,6 +16,7 @@ import psycopg
 
 from orchestration.errors import Busy, LeaseLost, SluiceError
 from orchestration.failures import classify
+from orchestration.failures.backoff import backoff_s, pause_s
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.logs import bind, get_logger
 from orchestration.runs.budget import Budget
@@ -27,7 +28,6 @@ from orchestration.runs.checkpoints import (
     record_success,
 )
 from orchestration.runs.leases import Heartbeat, release
-from orchestration.runs.retry import backoff_s, pause_s
 from orchestration.stages.base import (
     Checkpoint,
     Claim,

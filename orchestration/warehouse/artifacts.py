@@ -4,7 +4,7 @@ loading → adopted | abandoned, by compare-and-set under the fence of the parti
 verifies count and checksum in the database, in the same transaction.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -245,11 +245,3 @@ def accepted_artifacts(connection: psycopg.Connection, pipeline: str) -> list[Ar
             [pipeline],
         )
         return cursor.fetchall()
-
-
-def count_by_resource(artifacts: Iterable[Artifact]) -> Mapping[str, int]:
-    """resource → loaded records."""
-    counts: dict[str, int] = {}
-    for artifact in artifacts:
-        counts[artifact.resource] = counts.get(artifact.resource, 0) + (artifact.loaded or 0)
-    return counts

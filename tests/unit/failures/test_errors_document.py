@@ -3,7 +3,7 @@
 import pytest
 from error_tables import DOCUMENT, render
 
-from orchestration.runs.retry import base_seconds
+from orchestration.failures.backoff import base_seconds
 
 
 def test_every_table_is_the_one_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:

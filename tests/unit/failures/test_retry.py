@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from orchestration.errors import DestinationFailure, SourceFailure
-from orchestration.runs.retry import CAP_S, backoff_s, ceiling_s, pause_s
+from orchestration.failures.backoff import CAP_S, backoff_s, ceiling_s, pause_s
 
 
 @pytest.fixture(autouse=True)
