@@ -45,7 +45,7 @@ def set_up(warehouse: Warehouse) -> Setup:
             warehouse.url(),
             resources,
             loader=Role.EXTRACTOR,
-            readers=[Role.GATE],
+            readers=[Role.GATE, Role.TRANSFORMER],
             sweeper=Role.EXTRACTOR,
         )
         views = ensure_live_views(
