@@ -132,7 +132,10 @@ def _require_publishable(connection: psycopg.Connection, request: _Request, slot
             "kind": request.kind,
         },
     ).fetchall()
-    _raise_objections(request, rows)
+    segments = connection.execute(
+        query("publication_segments"), {"version_id": request.version_id}
+    ).fetchall()
+    _raise_objections(request, [*rows, *(("lineage", subject) for (subject,) in segments)])
 
 
 def _require_prepared(connection: psycopg.Connection, request: _Request, slot: Slot) -> None:

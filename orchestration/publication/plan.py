@@ -14,7 +14,7 @@ from orchestration.publication.shapes import (
     require_compatible,
 )
 from orchestration.publication.state import PublicationState, Target
-from orchestration.publication.views import HIDDEN_COLUMNS, Slot, other_slot
+from orchestration.publication.views import HIDDEN_COLUMNS, Slot, Source, other_slot
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PointSlotView:
     slot: Slot
     model: str
     relation: str
-    relation_columns: tuple[Column, ...]
+    source: Source
     columns: tuple[Column, ...]
     moves: bool
 
@@ -107,7 +107,11 @@ def require_ownership(state: PublicationState) -> None:
 
 
 def _require_relations(state: PublicationState) -> None:
-    gone = [f"{target.model} ({target.relation})" for target in state.targets if not target.columns]
+    gone = [
+        f"{target.model} ({target.relation})"
+        for target in state.targets
+        if not target.columns or not set(target.columns) <= set(target.source.columns)
+    ]
     if gone or not state.targets:
         raise DestinationFailure(
             f"version {state.version_id} cannot be shown, for want of relations in the store: "
@@ -125,16 +129,16 @@ def _steps(state: PublicationState, target: Target, slot: Slot) -> list[Step]:
     for each in (slot, other_slot(slot)):
         existing = state.slot_views.get((each, target.model))
         is_idle = each == slot
-        if existing is None or (is_idle and existing.relation != target.relation):
-            source = (target.relation, target.columns)
+        if existing is None or (is_idle and existing.source.name != target.source.name):
+            relation, source = target.relation, target.source
         elif existing.columns != (*HIDDEN_COLUMNS, *columns) or (
             is_idle and not existing.is_recorded
         ):
-            source = (existing.relation, existing.relation_columns)
+            relation, source = existing.relation, existing.source
         else:
             continue
-        moves = existing is not None and existing.relation != source[0]
-        steps.append(PointSlotView(each, target.model, *source, columns, moves))
+        moves = existing is not None and existing.source.name != source.name
+        steps.append(PointSlotView(each, target.model, relation, source, columns, moves))
     view = state.published_views.get(target.model)
     if view is None or view.columns != columns:
         steps.append(

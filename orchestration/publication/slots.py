@@ -143,7 +143,7 @@ class _Preparation:
 
     def _point(self, step: PointSlotView) -> None:
         self._connection.execute(
-            slot_view(step.slot, step.model, step.relation, step.relation_columns, step.columns)
+            slot_view(step.slot, step.model, step.relation, step.source, step.columns)
         )
         self._connection.execute(
             query("publication_record_slot_view"),

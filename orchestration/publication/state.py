@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from orchestration.errors import ConfigurationError
 from orchestration.identity import VersionId
 from orchestration.publication.shapes import Column, columns_from_json
-from orchestration.publication.views import Slot
+from orchestration.publication.views import Slot, Source
 from orchestration.sql.queries import query
 
 
@@ -29,11 +29,12 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Target:
-    """A model of the version that is to be shown. `columns` is empty if the relation is gone."""
+    """A model of the version that is to be shown; its source has no columns if it is gone."""
 
     model: str
     relation: str
     columns: tuple[Column, ...]
+    source: Source
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class SlotView:
 
     columns: tuple[Column, ...]
     relation: str
-    relation_columns: tuple[Column, ...]
+    source: Source
     is_recorded: bool
 
 
@@ -96,7 +97,7 @@ def read_pointer(
 def read_targets(connection: psycopg.Connection, version_id: VersionId) -> tuple[Target, ...]:
     rows = _rows(connection, "publication_target", version_id=version_id)
     return tuple(
-        Target(row["model"], row["relation_name"], columns_from_json(row["columns"]))
+        Target(row["model"], row["relation_name"], columns_from_json(row["columns"]), _source(row))
         for row in rows
     )
 
@@ -155,9 +156,13 @@ def _slot_view(row: dict[str, Any]) -> SlotView:
     return SlotView(
         columns=columns_from_json(row["columns"]),
         relation=row["relation_name"],
-        relation_columns=columns_from_json(row["relation_columns"]),
+        source=_source(row),
         is_recorded=row["relation_name"] == row["recorded_relation_name"],
     )
+
+
+def _source(row: dict[str, Any]) -> Source:
+    return Source(row["source_name"], columns_from_json(row["source_columns"]))
 
 
 def _rows(connection: psycopg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:

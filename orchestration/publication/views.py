@@ -6,6 +6,7 @@ and indexes, max and limit work as on the relation itself.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from psycopg import sql
@@ -21,6 +22,18 @@ READERS = ("sluice_reader", "sluice_analyst", "sluice_reviewer")
 HIDDEN_COLUMNS = (Column("_slot", "text"), Column("_stamp", "text"), Column("_live", "boolean"))
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a slot view selects from, with its columns as they are in the store.
+
+    It is a version's relation itself, or for a partitioned model the companion of that relation: it
+    has the rows of all segments below it, and `_live` says which of them count.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+
+
 def other_slot(slot: Slot) -> Slot:
     return "b" if slot == "a" else "a"
 
@@ -33,15 +46,15 @@ def slot_view(
     slot: Slot,
     model: str,
     relation: str,
-    relation_columns: Sequence[Column],
+    source: Source,
     columns: Sequence[Column],
 ) -> sql.Composed:
     """`CREATE OR REPLACE VIEW slot_<slot>.<model>` over one relation of the store.
 
-    `_stamp` says which relation the view shows; a column that the relation lacks is null. A
-    relation that hides some of its rows says so in a boolean column `_live`.
+    `_stamp` says which relation the view shows, whatever source it reads it from; a column that the
+    source lacks is null. A source that hides some of its rows says so in a boolean column `_live`.
     """
-    present = {column.name for column in relation_columns}
+    present = {column.name for column in source.columns}
     return statement(
         "create or replace view {view} as select {slot}::text as _slot, {stamp}::text as _stamp, "
         "{live} as _live, {columns} from {relation} as r",
@@ -50,7 +63,7 @@ def slot_view(
         stamp=sql.Literal(relation),
         live=sql.SQL("r._live" if "_live" in present else "true"),
         columns=_list(_expression(column, column.name in present) for column in columns),
-        relation=qualified(STORE_SCHEMA, relation),
+        relation=qualified(STORE_SCHEMA, source.name),
     )
 
 

@@ -18,6 +18,16 @@ models as (
     where m.version_id = %(version_id)s
 ),
 
+-- What a slot view of the model must read: its relation, or the companion of a partitioned one.
+sources as materialized (
+    select distinct on (m.model) m.model, c.oid
+    from models as m
+    join pg_class as c on c.relname in (m.relation_name, m.relation_name || '__live')
+    join pg_namespace as n on n.oid = c.relnamespace and n.nspname = 'store'
+    where m.published
+    order by m.model, length(c.relname) desc
+),
+
 resources as (
     select distinct e.resource
     from target as t
@@ -63,9 +73,8 @@ where m.published
             join pg_class as v on v.relnamespace = n.oid and v.relname = m.model
             join pg_rewrite as w on w.ev_class = v.oid
             join pg_depend as d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
-            join pg_class as r on d.refclassid = 'pg_class'::regclass and r.oid = d.refobjid
-            join pg_namespace as o on o.oid = r.relnamespace
-            where n.nspname = 'slot_' || %(slot)s and o.nspname = 'store' and r.relname = m.relation_name
+            join sources as r on d.refclassid = 'pg_class'::regclass and r.oid = d.refobjid
+            where n.nspname = 'slot_' || %(slot)s and r.model = m.model
         )
     )
 

@@ -1,10 +1,11 @@
--- What the slots show of these models now: the view, its columns, the relation below it, and that relation's columns.
+-- What the slots show of these models now: the view, its columns, what it reads, and the relation that this stands for.
 select
     right(n.nspname, 1) as slot,
     v.relname as model,
     view_columns.list as columns,
-    below.relation_name,
-    below.columns as relation_columns,
+    regexp_replace(below.name, '__live$', '') as relation_name,
+    below.name as source_name,
+    below.columns as source_columns,
     recorded.relation_name as recorded_relation_name
 from pg_class as v
 join pg_namespace as n on n.oid = v.relnamespace
@@ -18,7 +19,7 @@ cross join lateral (
 ) as view_columns
 cross join lateral (
     select
-        r.relname as relation_name,
+        r.relname as name,
         (
             select jsonb_agg(
                 jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))

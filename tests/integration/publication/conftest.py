@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
+from segment_tables import Segments, add_partitioned, add_table
 
 from orchestration.identity import VersionId, digest
 from orchestration.publication.flip import Publication, publish_version
@@ -33,17 +33,18 @@ class Pipeline:
 
     def build(
         self,
-        models: Mapping[str, str],
+        models: Mapping[str, str | Segments],
         artifacts: Mapping[str, int] | None = None,
         *,
         state: str = "passed",
         after: str = "",
     ) -> VersionId:
-        """A version of models (name → select) made from `resource/window` → revision."""
+        """A version of models (name → select, or segments) made from `resource/window` → revision."""
         revisions = artifacts or {"flights.weather/2013-01-01": 1}
         manifest = "m_" + digest([self.name, *sorted(revisions.items())])[:16]
-        version = VersionId("v_" + digest([self.name, manifest, dict(models)])[:16])
         relations = {model: self._relation(model, text, after) for model, text in models.items()}
+        version = VersionId("v_" + digest([self.name, manifest, relations])[:16])
+        resources = sorted({part.partition("/")[0] for part in revisions})
         with self.warehouse.connect() as owner:
             self._artifacts(owner, manifest, revisions)
             owner.execute(
@@ -54,8 +55,8 @@ class Pipeline:
             )
             for model, relation in relations.items():
                 owner.execute(
-                    "insert into ops.version_models values (%s, %s, %s, %s, true, '{}', '{}')",
-                    [version, model, relation, relation],
+                    "insert into ops.version_models values (%s, %s, %s, %s, true, '{}', %s)",
+                    [version, model, relation, relation, resources],
                 )
         return version
 
@@ -94,25 +95,11 @@ class Pipeline:
         with self.warehouse.connect(Role.ANALYST, autocommit=True) as connection:
             return connection.execute(query).fetchall()
 
-    def _relation(self, model: str, text: str, after: str) -> str:
-        key = digest([self.name, model, text])
-        relation = f"{model}__{key[:12]}"
+    def _relation(self, model: str, content: str | Segments, after: str) -> str:
         with self.warehouse.connect(Role.TRANSFORMER) as connection:
-            if connection.execute(
-                "select 1 from ops.relations where relation_name = %s", [relation]
-            ).fetchone():
-                return relation
-            connection.execute(f"create table store.{relation} as {text}")
-            connection.execute(after.replace("{relation}", f"store.{relation}") or "select 1")
-            connection.execute(f"analyze store.{relation}")
-            connection.execute("select ops.seal_relation(%s)", [relation])
-            connection.execute(
-                "insert into ops.relations (relation_name, model, content_key, kind, run_id, "
-                "lease_name, fence, state, row_count, columns) "
-                "values (%s, %s, %s, 'table', 'r', 'l', 1, 'adopted', 0, %s)",
-                [relation, model, key, Jsonb([])],
-            )
-        return relation
+            if isinstance(content, str):
+                return add_table(connection, self.name, model, content, after)
+            return add_partitioned(connection, self.name, model, content, after)
 
     def _artifacts(
         self, owner: psycopg.Connection, manifest: str, revisions: Mapping[str, int]
