@@ -29,6 +29,7 @@ class FaultPoint(StrEnum):
     VALIDATE_AFTER_ACCEPTANCE = "validate.after_acceptance"
     TRANSFORM_AFTER_MANIFEST = "transform.after_manifest"
     TRANSFORM_AFTER_REGISTER = "transform.after_register"
+    TRANSFORM_AFTER_MERGE = "transform.after_merge"
     TRANSFORM_AFTER_BUILD = "transform.after_build"
     TRANSFORM_AFTER_ADOPTION = "transform.after_adoption"
     TRANSFORM_AFTER_VERSION = "transform.after_version"

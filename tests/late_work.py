@@ -20,7 +20,7 @@ from orchestration.settings import Settings
 from orchestration.stages.base import StageContext, Unit
 from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.dbt.build import PlannedRelation
+from orchestration.warehouse.dbt.plan import PlannedRelation
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest, record_manifest
 

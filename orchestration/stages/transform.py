@@ -29,14 +29,16 @@ from orchestration.stages.base import (
 )
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.dbt.checks import check_models
-from orchestration.warehouse.dbt.keys import ModelKeys, compute_keys
+from orchestration.warehouse.dbt.keys import ModelKeys
 from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.fence import Lease, build_lease
-from orchestration.warehouse.live import live_shapes
 from orchestration.warehouse.manifests import Manifest, compose_manifest, record_manifest
+from orchestration.warehouse.planning import keys_of, plan_now, sources_of
+from orchestration.warehouse.segments.arrange import arrange_segments
+from orchestration.warehouse.segments.independence import check_independence
 from orchestration.warehouse.store import (
     adopt_relations,
-    adopted_relations,
     register_loading,
     sweep_abandoned,
     verify_adopted,
@@ -44,8 +46,8 @@ from orchestration.warehouse.store import (
 from orchestration.warehouse.versions import VersionModel, VersionRecord, record_version
 
 if TYPE_CHECKING:
-    from orchestration.warehouse.dbt.build import BuildPlan
     from orchestration.warehouse.dbt.graph import ProjectGraph
+    from orchestration.warehouse.dbt.plan import BuildPlan
 
 _RACES = 3
 
@@ -107,9 +109,7 @@ class TransformStage:
         graph = load_project(context, session)
         check_models(graph, context.pipeline.publishes)
         with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
-            keys = compute_keys(
-                graph, manifest.checksums(graph.resources), live_shapes(connection, graph.resources)
-            )
+            keys = keys_of(connection, graph, manifest)
             sweep_abandoned(connection)
             plan, relations = self._build(context, connection, session, graph, keys, claim)
             identity = version_id(
@@ -138,8 +138,10 @@ class TransformStage:
             output_ref=identity,
             checksum=digest(sorted(relations.items())),
             result={
-                "built": sorted(item.model for item in plan.build),
+                "built": sorted({item.model for item in plan.build}),
                 "reused": sorted(item.model for item in plan.reuse),
+                "partitions": {name: len(new) for name, new in plan.new_partitions.items()},
+                "merged": sorted(item.model for item in plan.merges),
             },
         )
 
@@ -157,25 +159,26 @@ class TransformStage:
         claim: Claim,
     ) -> "tuple[BuildPlan, dict[str, str]]":
         """Builds what the store lacks; a key that another builder finished first is reused."""
-        from orchestration.warehouse.dbt.build import plan_build, run_build
+        from orchestration.warehouse.dbt.build import run_build
 
         lease: Lease = claim.lease
+        sources = sources_of(connection, graph, context.memory["manifest"])
         first: BuildPlan | None = None
         for race in range(_RACES):
             attempt = f"{context.run.run_id}:{lease.fence}:{claim.attempt}:{race}"
-            plan = plan_build(
-                graph, keys, attempt, lambda wanted: adopted_relations(connection, wanted)
-            )
+            plan = plan_now(connection, graph, keys, attempt)
             first = first or plan
             if not plan.build:
                 return first, dict(plan.relations)
-            context.progress.update(
-                self.name, f"building {len(plan.build)} models, {len(plan.reuse)} unchanged"
-            )
+            context.progress.update(self.name, _summary(plan))
+            writer = Writer(graph, keys, plan, sources)
             register_loading(connection, plan.build, run_id=context.run.run_id, lease=lease)
             reach(FaultPoint.TRANSFORM_AFTER_REGISTER)
-            run_build(session, graph, plan, again=partial(_try_again, context))
+            arrange_segments(connection, writer)
+            reach(FaultPoint.TRANSFORM_AFTER_MERGE)
+            run_build(session, writer, again=partial(_try_again, context))
             reach(FaultPoint.TRANSFORM_AFTER_BUILD)
+            check_independence(connection, writer, lease)
             context.check_leases()
             adoption = adopt_relations(connection, plan.build, lease)
             reach(FaultPoint.TRANSFORM_AFTER_ADOPTION)
@@ -193,7 +196,7 @@ class TransformStage:
     ) -> None:
         wanted = context.pipeline.stages.transform.acceptance
         rows = connection.execute(
-            "select m.model, m.published, r.kind, r.row_count, r.columns "
+            "select m.model, m.published, r.row_count, r.columns "
             "from ops.version_models m join ops.relations r using (relation_name) "
             "where m.version_id = %s and r.state = 'adopted'",
             [version],
@@ -204,15 +207,15 @@ class TransformStage:
             for model in context.pipeline.publishes
             if model not in found
         ]
-        for model, _, kind, count, _ in rows:
+        for model, _, count, _ in rows:
             if (
                 model in context.pipeline.publishes
-                and kind == "table"
+                and count is not None
                 and count < wanted.min_records
             ):
                 problems.append(f"{model} has {count} rows, at least {wanted.min_records} wanted")
         for model, fields in wanted.required_fields.items():
-            columns = {column["name"] for column in found[model][4]} if model in found else set()
+            columns = {column["name"] for column in found[model][3]} if model in found else set()
             if absent := [field for field in fields if field not in columns]:
                 problems.append(f"{model} lacks {', '.join(absent)}")
         if problems:
@@ -222,6 +225,13 @@ class TransformStage:
                 "the same command again",
                 code="transform_not_accepted",
             )
+
+
+def _summary(plan: "BuildPlan") -> str:
+    models = len({item.model for item in plan.build})
+    partitions = sum(len(new) for new in plan.new_partitions.values())
+    some = f" ({partitions} partitions)" if partitions else ""
+    return f"building {models} models{some}, {len(plan.reuse)} unchanged"
 
 
 def _try_again(context: StageContext, tries: int, failures: Sequence[SluiceError]) -> bool:

@@ -16,6 +16,7 @@ from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.names import identifier, qualified, staging_table
 from orchestration.warehouse.roles import STORE_ROLE
+from orchestration.warehouse.segments.texts import shown_column
 
 LIVE_SCHEMA = "live"
 STAGING_SCHEMA = "staging"
@@ -58,6 +59,14 @@ def ensure_live_views(
     return changed
 
 
+def live_columns(connection: psycopg.Connection, resources: Iterable[str]) -> dict[str, list[str]]:
+    """resource → the columns of its view, in order; any role that can read schema live."""
+    return {
+        resource: list(_columns(connection, LIVE_SCHEMA, staging_table(resource)))
+        for resource in resources
+    }
+
+
 def live_shapes(connection: psycopg.Connection, resources: Iterable[str]) -> dict[str, str]:
     """resource → digest of the names and types its view has; any role that can read schema live.
 
@@ -75,9 +84,7 @@ def _definition(connection: psycopg.Connection, resource: str, columns: Sequence
         sql.SQL(query("live_view"))
         .format(
             view=qualified(LIVE_SCHEMA, table),
-            columns=sql.SQL(", ").join(
-                sql.SQL("t.{}").format(sql.Identifier(name)) for name in columns
-            ),
+            columns=sql.SQL(", ").join(shown_column(name) for name in columns),
             table=qualified(STAGING_SCHEMA, table),
             resource=sql.Literal(resource),
         )

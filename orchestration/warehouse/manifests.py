@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from ingestion.partitions import SNAPSHOT
 from orchestration.identity import ManifestId, digest, manifest_id
 from orchestration.warehouse.artifacts import Artifact, accepted_artifacts
 from orchestration.warehouse.fence import Lease, assert_fence
@@ -26,6 +27,14 @@ class Manifest:
                 (artifact.window_name, artifact.loaded or 0, artifact.checksum or "")
             )
         return {resource: digest(sorted(entries)) for resource, entries in parts.items()}
+
+    def windows(self, resources: Sequence[str]) -> dict[str, dict[str, Artifact]]:
+        """resource → window → artifact, for those of the resources that are loaded by window."""
+        found: dict[str, dict[str, Artifact]] = {}
+        for artifact in self.artifacts:
+            if artifact.resource in resources and artifact.window_name != SNAPSHOT:
+                found.setdefault(artifact.resource, {})[artifact.window_name] = artifact
+        return found
 
 
 def compose_manifest(connection: psycopg.Connection, pipeline: str) -> Manifest:

@@ -15,12 +15,19 @@ from psycopg.types.json import Jsonb
 
 from orchestration.errors import TransformFailure
 from orchestration.sql.queries import query
-from orchestration.warehouse.dbt.build import PlannedRelation
+from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
+from orchestration.warehouse.dbt.plan import PlannedRelation
 from orchestration.warehouse.fence import Lease, assert_fence
 from orchestration.warehouse.names import qualified
 from orchestration.warehouse.roles import STORE_ROLE
+from orchestration.warehouse.segments.adoption import (
+    bound_columns,
+    count_partitions,
+    record_segment,
+    record_view,
+)
+from orchestration.warehouse.segments.texts import STORE_SCHEMA, live_name
 
-STORE_SCHEMA = "store"
 _LOCK_TIMEOUT = "2s"
 
 
@@ -109,13 +116,14 @@ def verify_adopted(connection: psycopg.Connection, relations: Collection[str]) -
     ).fetchall()
     recorded: dict[str, Any] = dict(rows)
     found = _describe(connection, relations)
+    partitioned = _over_segments(connection, relations)
     return sorted(
         name
         for name in set(relations)
         if name not in recorded
         or name not in found
         or found[name]["owner"] != STORE_ROLE
-        or found[name]["columns"] != recorded[name]
+        or _shown(found[name]["columns"], hides_partition=name in partitioned) != recorded[name]
     )
 
 
@@ -166,6 +174,8 @@ def _adopt(
         winner = adopted_relations(connection, [relation.store_key])[relation.store_key]
         _abandon(connection, name)
         return winner
+    if relation.pieces is not None:
+        connection.execute("select ops.seal_relation(%s)", [live_name(name)])
     connection.execute("select ops.seal_relation(%s)", [name])
     return name
 
@@ -173,12 +183,23 @@ def _adopt(
 def _mark_adopted(
     connection: psycopg.Connection, relation: PlannedRelation, columns: Any, lease: Lease
 ) -> None:
+    name = relation.relation_name
     rows = None
-    if relation.kind == "table":
-        table = qualified(STORE_SCHEMA, relation.relation_name)
-        connection.execute(sql.SQL("analyze {}").format(table))
-        counted = connection.execute(sql.SQL("select count(*) from {}").format(table)).fetchone()
+    if relation.pieces is not None:
+        rows = record_view(connection, name, relation.pieces)
+        columns = _shown(columns, hides_partition=True)
+    elif relation.partitions is not None:
+        counts = count_partitions(connection, relation.model, name, relation.partitions)
+        bound_columns(connection, name, columns)
+        record_segment(connection, name, relation.partitions, counts)
+        rows = sum(counts.values())
+    elif relation.kind == "table":
+        counted = connection.execute(
+            sql.SQL("select count(*) from {}").format(qualified(STORE_SCHEMA, name))
+        ).fetchone()
         rows = counted[0] if counted else 0
+    if relation.kind == "table":
+        connection.execute(sql.SQL("analyze {}").format(qualified(STORE_SCHEMA, name)))
     changed = connection.execute(
         query("store_adopt"),
         {
@@ -210,6 +231,19 @@ def _state(connection: psycopg.Connection, name: str) -> str | None:
         "select state from ops.relations where relation_name = %s", [name]
     ).fetchone()
     return str(row[0]) if row else None
+
+
+def _over_segments(connection: psycopg.Connection, relations: Collection[str]) -> set[str]:
+    rows = connection.execute(
+        "select distinct view_name from ops.view_segments where view_name = any(%s)",
+        [list(relations)],
+    ).fetchall()
+    return {name for (name,) in rows}
+
+
+def _shown(columns: Any, *, hides_partition: bool) -> Any:
+    """The columns that readers see: the one that says which partition a row is in is ours."""
+    return [c for c in columns if not (hides_partition and c["name"] == PARTITION_COLUMN)]
 
 
 def _stands_on(relation: PlannedRelation, models: set[str]) -> bool:

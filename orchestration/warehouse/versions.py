@@ -12,9 +12,11 @@ from psycopg import sql
 from orchestration.errors import InternalError
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
+from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
 from orchestration.warehouse.fence import Lease, assert_fence
 from orchestration.warehouse.names import identifier, qualified
-from orchestration.warehouse.store import STORE_SCHEMA
+from orchestration.warehouse.partitions import is_partitioned
+from orchestration.warehouse.segments.texts import STORE_SCHEMA
 
 _READERS = (Role.GATE, Role.RUNNER, Role.ANALYST)
 
@@ -98,7 +100,7 @@ def create_version_views(
         connection.execute("select ops.create_version_schema(%s)", [version_id])
         for model, relation in sorted(models.items()):
             view = qualified(version_id, model)
-            columns = _recorded_columns(connection, relation)
+            columns = _columns_to_judge(connection, relation)
             connection.execute(
                 sql.SQL("create or replace view {} as select {} from {}").format(
                     view,
@@ -113,11 +115,12 @@ def create_version_views(
             )
 
 
-def _recorded_columns(connection: psycopg.Connection, relation: str) -> list[str]:
+def _columns_to_judge(connection: psycopg.Connection, relation: str) -> list[str]:
     row = connection.execute(
         "select columns from ops.relations where relation_name = %s and state = 'adopted'",
         [relation],
     ).fetchone()
     if row is None:
         raise InternalError(f"{relation} was never adopted; build the version again")
-    return [column["name"] for column in row[0]]
+    columns = [column["name"] for column in row[0]]
+    return [*columns, PARTITION_COLUMN] if is_partitioned(connection, relation) else columns

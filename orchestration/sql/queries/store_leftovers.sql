@@ -7,7 +7,7 @@ inner join pg_namespace as n on n.nspname = 'store'
 inner join pg_class as c
     on
         c.relnamespace = n.oid
-        and c.relname in (r.relation_name, r.relation_name || '__dbt_tmp')
+        and c.relname in (r.relation_name, r.relation_name || '__dbt_tmp', r.relation_name || '__live')
 where
     r.state = 'abandoned' and c.relkind in ('r', 'v') and pg_get_userbyid(c.relowner) = current_user
 order by c.relkind = 'r', c.oid desc

@@ -1,60 +1,28 @@
-"""Building what has no relation yet: first a plan, then one dbt run of exactly those models.
+"""Building what has no relation yet: one dbt run of exactly the models that the plan names.
 
 A failed build leaves relations that nobody refers to and that a sweep removes; what is already in
 the store is never written.
 """
 
-import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from orchestration.errors import ConfigurationError, InternalError, SluiceError, TransformFailure
-from orchestration.warehouse.dbt.canonical import canonical_sql
 from orchestration.warehouse.dbt.failures import failure_of
-from orchestration.warehouse.dbt.graph import ModelNode, ProjectGraph, RelationKind
-from orchestration.warehouse.dbt.keys import ModelKeys, view_key
-from orchestration.warehouse.dbt.patching import placeholder_names, with_relations
+from orchestration.warehouse.dbt.graph import ModelNode
+from orchestration.warehouse.dbt.patching import with_builds
+from orchestration.warehouse.dbt.plan import PlannedRelation
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
+from orchestration.warehouse.dbt.statements import Writer
 
-Lookup = Callable[[Collection[str]], Mapping[str, str]]
 Again = Callable[[int, Sequence[SluiceError]], bool]
 
 
 def _never(_tries: int, _failures: Sequence[SluiceError]) -> bool:
     return False
-
-
-@dataclass(frozen=True)
-class PlannedRelation:
-    """A model's relation in schema store, to be built or there already.
-
-    `store_key` names the relation's content in the store: for a table the content key, for a view
-    what it says and over which relations. `parents` are models.
-    """
-
-    model: str
-    store_key: str
-    content_key: str
-    relation_name: str
-    kind: RelationKind
-    parents: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class BuildPlan:
-    """What to build, parents first, and what to reuse."""
-
-    build: tuple[PlannedRelation, ...]
-    reuse: tuple[PlannedRelation, ...]
-
-    @cached_property
-    def relations(self) -> Mapping[str, str]:
-        """model → relation, of everything."""
-        return {planned.model: planned.relation_name for planned in (*self.reuse, *self.build)}
 
 
 @dataclass(frozen=True)
@@ -66,51 +34,8 @@ class BuildResult:
     model_seconds: Mapping[str, float]
 
 
-def plan_build(
-    graph: ProjectGraph, keys: Mapping[str, ModelKeys], attempt: str, lookup: Lookup
-) -> BuildPlan:
-    """Decides for each model whether its relation exists. Reads through `lookup`, changes nothing.
-
-    `lookup` maps store keys to adopted relations; `attempt` is a token that no other attempt has,
-    so that two attempts never build under one name.
-    """
-    tables = [keys[model.name].content_key for model in graph.models if model.kind == "table"]
-    adopted = dict(lookup(tables)) if tables else {}
-    build: list[PlannedRelation] = []
-    reuse: list[PlannedRelation] = []
-    relations = {name: model.relation_name for name, model in graph.outside.items()}
-    fresh: set[str] = set()
-    for model in graph.models:
-        content_key = keys[model.name].content_key
-        store_key = content_key
-        if model.kind == "view":
-            read = {name: relations[name] for name in (*model.parents, *model.outside)}
-            store_key = view_key(keys[model.name].definition_key, read)
-            if not fresh & set(model.parents):
-                adopted |= lookup([store_key])
-        found = adopted.get(store_key)
-        name = found or relation_name(model.name, store_key, attempt)
-        planned = PlannedRelation(
-            model.name, store_key, content_key, name, model.kind, model.parents
-        )
-        relations[model.name] = name
-        if found:
-            reuse.append(planned)
-        else:
-            fresh.add(model.name)
-            build.append(planned)
-    return BuildPlan(tuple(build), tuple(reuse))
-
-
-def relation_name(model: str, store_key: str, attempt: str) -> str:
-    """`<model>__<12 hex>`; with dbt's own suffix for work in progress it still fits 63 bytes."""
-    return f"{model}__{hashlib.sha256(f'{store_key}:{attempt}'.encode()).hexdigest()[:12]}"
-
-
-def run_build(
-    session: DbtSession, graph: ProjectGraph, plan: BuildPlan, *, again: Again = _never
-) -> BuildResult:
-    """Builds what the plan says under its names, as the session's role.
+def run_build(session: DbtSession, writer: Writer, *, again: Again = _never) -> BuildResult:
+    """Builds what the writer's plan says under its names, as the session's role.
 
     When all that went wrong may pass by itself, `again(tries, failures)` is asked, and if it says
     so the models that are not built yet are tried once more; the others stay as they are. Raises
@@ -120,30 +45,29 @@ def run_build(
     """
     started = time.monotonic()
     results: dict[str, Any] = {}
-    pending = {planned.model: graph.model(planned.model) for planned in plan.build}
+    plan = writer.plan.by_dbt
+    pending = {planned.model: writer.graph.model(planned.model) for planned in plan}
     for tries in itertools.count(1):
         if not pending:
             break
-        failures = _build_once(session, graph, plan, pending, results)
+        failures = _build_once(session, writer, pending, results)
         pending = {name: model for name, model in pending.items() if name not in results}
         if failures:
             error = _most_telling(failures)
             if not error.transient or not again(tries, failures):
                 raise error
-    models = {planned.model: graph.model(planned.model) for planned in plan.build}
-    _check_unchanged(graph, models, results, plan)
-    seconds = {name: results[name].execution_time for name in models}
-    return BuildResult(plan.build, time.monotonic() - started, seconds)
+    seconds = {name: result.execution_time for name, result in results.items()}
+    return BuildResult(plan, time.monotonic() - started, seconds)
 
 
 def _build_once(
     session: DbtSession,
-    graph: ProjectGraph,
-    plan: BuildPlan,
+    writer: Writer,
     models: Mapping[str, ModelNode],
     results: dict[str, Any],
 ) -> list[SluiceError]:
     """One run of dbt. Adds the results of the models that were built; returns what went wrong."""
+    graph = writer.graph
     names = [".".join(graph.manifest.nodes[model.unique_id].fqn) for model in models.values()]
     try:
         done = invoke(
@@ -152,7 +76,7 @@ def _build_once(
                 *("build", "--select", *names, "--threads", str(session.threads)),
                 *("--resource-type", "model", "--resource-type", "seed"),
             ],
-            with_relations(graph.manifest, plan.relations, graph.outside),
+            with_builds(writer),
         )
         done.raise_if_broken("dbt could not run the models")
     except SluiceError as error:
@@ -198,26 +122,3 @@ def _most_telling(failures: list[SluiceError]) -> SluiceError:
             return ConfigurationError(message, code=first.code)
         return type(first)(message, code=first.code, transient=first.transient)
     return first
-
-
-def _check_unchanged(
-    graph: ProjectGraph,
-    models: Mapping[str, ModelNode],
-    results: Mapping[str, Any],
-    plan: BuildPlan,
-) -> None:
-    """What ran must be what the key was computed from, else the key would be a lie."""
-    written = placeholder_names(graph.manifest, plan.relations, graph.outside)
-    for name, model in models.items():
-        if model.materialized == "seed" or model.depends_on_moment:
-            continue
-        code = str(results[name].node.compiled_code)
-        for relation, placeholder in written.items():
-            code = code.replace(relation, placeholder)
-        if canonical_sql(code) != canonical_sql(model.compiled_code):
-            raise ConfigurationError(
-                f"{model.title}: dbt ran other SQL than its key was computed from, so it depends "
-                "on the moment, the connection or the relation's own name; make it constant, or "
-                "declare it in the config: meta: {depends_on_moment: [compilation]}",
-                code="model_not_constant",
-            )

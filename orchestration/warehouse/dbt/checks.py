@@ -9,6 +9,7 @@ from typing import Any
 from orchestration.errors import ConfigurationError
 from orchestration.warehouse.dbt.canonical import Word, words_of
 from orchestration.warehouse.dbt.graph import PLACEHOLDER_DATABASE, ModelNode, ProjectGraph
+from orchestration.warehouse.dbt.partitioning import partition_refusals, unsettled_readers
 from orchestration.warehouse.names import MODEL_NAME_LENGTH
 
 # fmt: off
@@ -76,6 +77,7 @@ def check_models(graph: ProjectGraph, published: Collection[str] = ()) -> None:
     """
     found = [line for model in graph.models for line in _refusals(model)]
     found += [line for name in published for line in _published_refusals(graph, name)]
+    found += unsettled_readers(graph)
     raise_refusals(found)
 
 
@@ -102,6 +104,7 @@ def declared_refusals(model: ModelNode, language: str = "sql") -> Iterator[str]:
         )
     else:
         yield from _config_refusals(model)
+        yield from partition_refusals(model)
     yield from _jinja_refusals(model)
 
 

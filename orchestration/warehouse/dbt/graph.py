@@ -15,6 +15,9 @@ PLACEHOLDER_DATABASE = "sluice"
 PLACEHOLDER_MODELS = "model"
 PLACEHOLDER_SOURCES = "source"
 
+# The column that says which window of the inputs a row belongs to.
+PARTITION_COLUMN = "_partition"
+
 
 @dataclass(frozen=True)
 class OutsideModel:
@@ -48,6 +51,8 @@ class ModelNode:
     called_macros: tuple[str, ...] = ()
     seed_checksum: str | None = None
     depends_on_moment: tuple[str, ...] = ()
+    partition_by: str | None = None
+    lookback: int = 0
     group: str | None = None
     description: str = ""
 
@@ -55,6 +60,16 @@ class ModelNode:
     def title(self) -> str:
         """The model and its file, for messages."""
         return f"{self.name} ({self.path})"
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is kept as segments."""
+        return self.partition_by is not None
+
+    @property
+    def contract_columns(self) -> tuple[str, ...]:
+        """The columns of the enforced contract, in order; empty without one."""
+        return tuple(str(entry[0]) for entry in self.contract if isinstance(entry, list))
 
 
 @dataclass(frozen=True)

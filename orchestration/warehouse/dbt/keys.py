@@ -5,8 +5,9 @@ descriptions, tags, paths, the run, the machine or the time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 from orchestration.errors import ConfigurationError
 from orchestration.identity import digest
@@ -19,27 +20,40 @@ KEY_FORMAT = 1
 _TOOLS = ("dbt-core", "dbt-adapters", "dbt-postgres")
 
 
+Windows = Mapping[str, Mapping[str, str]]
+"""resource → window → checksum of what the manifest holds of it; no entry for snapshots."""
+
+
 @dataclass(frozen=True)
 class ModelKeys:
-    """`definition_key` identifies how a model is made, `content_key` also what it is made from."""
+    """`definition_key` identifies how a model is made, `content_key` also what it is made from.
+
+    `partition_keys` is there for models and views that can be read a partition at a time: equal
+    keys mean equal rows of that partition. `windows` are the input windows of each partition.
+    """
 
     model: str
     definition_key: str
     content_key: str
+    partition_keys: Mapping[str, str] | None = None
+    windows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def compute_keys(
     graph: ProjectGraph,
     checksums: Mapping[str, str],
     shapes: Mapping[str, str] | None = None,
+    windows: Windows | None = None,
 ) -> dict[str, ModelKeys]:
     """Keys of every model of the graph, by name.
 
     `checksums` maps each resource to a digest of the content that the manifest holds of it, `shapes`
-    to one of the columns its live view has, so that `select *` follows a new column. Raises
+    to one of the columns its live view has, so that `select *` follows a new column; `windows` has
+    the checksum of every window of the resources that are loaded by window. Raises
     `ConfigurationError` for models that cannot be keyed, or when a checksum is missing.
     """
     check_models(graph)
+    windows = windows or {}
     if missing := sorted(set(graph.resources) - set(checksums)):
         raise ConfigurationError(
             f"the models read {', '.join(missing)}, which the pipeline does not load; add that to "
@@ -50,16 +64,67 @@ def compute_keys(
     keys: dict[str, ModelKeys] = {}
     for model in graph.models:
         definition = definition_key(model, tools, shapes or {})
-        content = digest(
-            {
-                "definition": definition,
-                "parents": {name: keys[name].content_key for name in model.parents},
-                "outside": {name: graph.outside[name].content_key for name in model.outside},
-                "resources": {name: checksums[name] for name in model.resources},
-            }
-        )
-        keys[model.name] = ModelKeys(model.name, definition, content)
+        content = {
+            "definition": definition,
+            "parents": {name: keys[name].content_key for name in model.parents},
+            "outside": {name: graph.outside[name].content_key for name in model.outside},
+            "resources": {name: checksums[name] for name in model.resources},
+        }
+        if model.kind == "table" and not model.is_partitioned:
+            keys[model.name] = ModelKeys(model.name, definition, digest(content))
+            continue
+        own, read = _partition_keys(model, keys, windows, content)
+        if own is not None and model.is_partitioned:
+            content = {"definition": definition, "partitions": own}
+        keys[model.name] = ModelKeys(model.name, definition, digest(content), own, read)
     return keys
+
+
+def _partition_keys(
+    model: ModelNode, keys: Mapping[str, ModelKeys], windows: Windows, content: Mapping[str, Any]
+) -> tuple[dict[str, str] | None, dict[str, tuple[str, ...]]]:
+    """(partition → key, partition → windows read), or (None, {}) when no input has partitions.
+
+    Inputs without partitions join every key with their whole content.
+    """
+    inputs: dict[str, Mapping[str, str]] = {
+        f"resource {name}": windows[name] for name in model.resources if name in windows
+    }
+    for name in model.parents:
+        of_parent = keys[name].partition_keys
+        if of_parent is not None:
+            inputs[f"model {name}"] = of_parent
+    if not inputs:
+        _refuse_unpartitioned(model)
+        return None, {}
+    whole = {
+        "definition": content["definition"],
+        "outside": content["outside"],
+        "parents": {n: k for n, k in content["parents"].items() if f"model {n}" not in inputs},
+        "resources": {n: k for n, k in content["resources"].items() if n not in windows},
+    }
+    base = digest(whole)
+    known = sorted({window for held in inputs.values() for window in held})
+    read = {
+        window: tuple(known[max(0, position - model.lookback) : position + 1])
+        for position, window in enumerate(known)
+    }
+    own = {
+        window: digest(
+            [base, {name: [held.get(w) for w in read[window]] for name, held in inputs.items()}]
+        )
+        for window in known
+    }
+    return own, read
+
+
+def _refuse_unpartitioned(model: ModelNode) -> None:
+    if model.is_partitioned:
+        raise ConfigurationError(
+            f"{model.title}: has partition_by, but reads nothing that is loaded by window; take "
+            "partition_by out of its config",
+            code="model_refused",
+        )
 
 
 def definition_key(model: ModelNode, tools: Mapping[str, str], shapes: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from orchestration.warehouse.dbt.graph import (
     PLACEHOLDER_SOURCES,
     OutsideModel,
 )
+from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.names import staging_table
 
 STORE_SCHEMA = "store"
@@ -45,21 +46,30 @@ def with_relations(
     return copy
 
 
-def placeholder_names(
-    manifest: Any, relations: Mapping[str, str], outside: Mapping[str, OutsideModel]
-) -> dict[str, str]:
-    """The relation as dbt writes it when it builds → its placeholder, for models and sources."""
-    names = dict(relations) | {name: model.relation_name for name, model in outside.items()}
-    found = {}
-    for node in manifest.nodes.values():
-        if node.resource_type in _RELATIONAL and (relation := names.get(node.name)) is not None:
-            written = _quoted(node.database, STORE_SCHEMA, relation)
-            found[written] = _quoted(PLACEHOLDER_DATABASE, PLACEHOLDER_MODELS, node.name)
-    for source in manifest.sources.values():
-        written = _quoted(source.database, source.schema, source.identifier)
-        table = staging_table(f"{source.source_name}.{source.name}")
-        found[written] = _quoted(PLACEHOLDER_DATABASE, PLACEHOLDER_SOURCES, table)
-    return found
+def with_builds(writer: Writer) -> Any:
+    """A copy in which every model that dbt is to build says exactly what the writer writes for it.
+
+    A model that depends on the moment keeps its own Jinja, and is rendered when it runs.
+    """
+    from dbt.artifacts.resources import Hook
+
+    copy = with_relations(writer.graph.manifest, writer.plan.relations, writer.graph.outside)
+    for planned in writer.plan.by_dbt:
+        model = writer.graph.model(planned.model)
+        node = copy.nodes[model.unique_id]
+        _rename(node, node.database, STORE_SCHEMA, planned.relation_name)
+        if model.materialized == "seed" or model.depends_on_moment:
+            continue
+        statements = writer.build(planned)
+        node.raw_code = _raw(statements.code)
+        node.config.pre_hook = [Hook(sql=_raw(text)) for text in statements.before]
+        node.config.post_hook = [Hook(sql=_raw(text)) for text in statements.after]
+    return copy
+
+
+def _raw(text: str) -> str:
+    """SQL that Jinja leaves as it is."""
+    return "{% raw %}" + text + "{% endraw %}"
 
 
 def _rename(node: Any, database: str, schema: str, alias: str) -> None:

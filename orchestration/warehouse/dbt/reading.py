@@ -67,6 +67,8 @@ def read_model(
         called_macros=tuple(sorted(reads.called)),
         seed_checksum=_file_digest(project_dir / node.original_file_path) if is_seed else None,
         depends_on_moment=tuple(sorted(map(str, meta.get("depends_on_moment") or ()))),
+        partition_by=config.get("partition_by"),
+        lookback=_lookback(node, config),
         group=node.config.group if hasattr(node.config, "group") else None,
         description=node.description,
     )
@@ -110,6 +112,12 @@ class _Reads:
             if macro.package_name not in _TOOL_PACKAGES:
                 self.jinja.append((macro.original_file_path, macro.macro_sql))
                 self._call(macro.depends_on.macros)
+
+
+def _lookback(node: Any, config: Mapping[str, Any]) -> Any:
+    """The declared number of earlier partitions; dbt's own default of 1 is nobody's declaration."""
+    declared = {*node.unrendered_config, *getattr(node, "config_call_dict", {})}
+    return config["lookback"] if "lookback" in declared else 0
 
 
 def _resource(source: Any, node: Any) -> str:

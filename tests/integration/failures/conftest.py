@@ -12,10 +12,12 @@ from ingestion.load import LoadItem, load_spooled_partitions
 from ingestion.partitions import SNAPSHOT, Partition
 from ingestion.sources import get_resource, get_source
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.dbt.build import Again, BuildPlan, plan_build, run_build
+from orchestration.warehouse.dbt.build import Again, run_build
 from orchestration.warehouse.dbt.keys import compute_keys
+from orchestration.warehouse.dbt.plan import BuildPlan, plan_build
 from orchestration.warehouse.dbt.project import load_graph
 from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.dbt.statements import Writer
 
 PROJECT = """
 name: shop
@@ -108,9 +110,10 @@ def build(warehouse: Warehouse, tmp_path: Path) -> Callable[..., BuildPlan]:
         )
         graph = load_graph(session, ["*"])
         checksums = dict.fromkeys(graph.resources, "1" * 64)
-        plan = plan_build(graph, compute_keys(graph, checksums), "attempt", lambda _: {})
+        keys = compute_keys(graph, checksums)
+        plan = plan_build(graph, keys, "attempt", lambda _: {})
         session = DbtSession(project, tmp_path / "dbt", url or session.url)
-        run_build(session, graph, plan, again=again)
+        run_build(session, Writer(graph, keys, plan), again=again)
         return plan
 
     return run

@@ -8,7 +8,7 @@ from failure_words import in_words
 from orchestration.errors import SluiceError
 from orchestration.failures import classify
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.dbt.build import BuildPlan
+from orchestration.warehouse.dbt.plan import BuildPlan
 
 Build = Callable[..., BuildPlan]
 

@@ -11,11 +11,13 @@ import psycopg
 import pytest
 
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.dbt.build import BuildPlan, plan_build, run_build
+from orchestration.warehouse.dbt.build import run_build
 from orchestration.warehouse.dbt.graph import ProjectGraph
 from orchestration.warehouse.dbt.keys import ModelKeys, compute_keys
+from orchestration.warehouse.dbt.plan import BuildPlan, plan_build
 from orchestration.warehouse.dbt.project import load_graph, parse_project
 from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.live import ensure_live_views
@@ -225,7 +227,7 @@ class Shop:
         keys, plan = self.plan(graph)
         lease = self.lease()
         self.start(plan, lease)
-        run_build(self.session(), graph, plan)
+        run_build(self.session(), Writer(graph, keys, plan))
         self.adopt(plan, lease)
         return graph, keys, plan
 

@@ -11,6 +11,7 @@ from orchestration.warehouse.dbt.build import run_build
 from orchestration.warehouse.dbt.data_tests import run_tests
 from orchestration.warehouse.dbt.graph import OutsideModel
 from orchestration.warehouse.dbt.project import load_graph
+from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.store import sweep_abandoned, verify_adopted
 from orchestration.warehouse.versions import (
     VersionModel,
@@ -226,17 +227,17 @@ def test_a_model_of_another_pipeline_is_read_as_published(shop: Any) -> None:
     _, other = shop.plan(graph)
     lease = shop.lease()
     shop.start(other, lease)
-    run_build(shop.session(), graph, other)
+    run_build(shop.session(), Writer(graph, keys, other))
     shop.adopt(other, lease)
     assert len(rows(shop, f"store.{other.relations['agg_daily']}")) == 2
 
 
 def test_nothing_is_swept_while_its_builder_lives(shop: Any) -> None:
     graph = shop.graph("fct_orders")
-    _, plan = shop.plan(graph)
+    keys, plan = shop.plan(graph)
     lease = shop.lease()
     shop.start(plan, lease)
-    run_build(shop.session(), graph, plan)
+    run_build(shop.session(), Writer(graph, keys, plan))
     with shop.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
         assert sweep_abandoned(connection) == []
     assert shop.adopt(plan, lease).adopted == dict(plan.relations)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from orchestration.errors import ConfigurationError, FailureKind
-from orchestration.warehouse.dbt.build import BuildPlan, plan_build, relation_name
 from orchestration.warehouse.dbt.checks import check_models
 from orchestration.warehouse.dbt.failures import classify_sqlstate, describe_trouble, failure_of
 from orchestration.warehouse.dbt.graph import ModelNode, OutsideModel, ProjectGraph
 from orchestration.warehouse.dbt.keys import compute_keys
+from orchestration.warehouse.dbt.plan import BuildPlan, plan_build, relation_name
 
 SOURCE = '"sluice"."source"."shop__orders"'
 

@@ -1,3 +1,5 @@
+{{ config(partition_by='_partition', indexes=[{'columns': ['flight_date', 'carrier_code']}]) }}
+
 with
 
 flights as (
@@ -12,6 +14,7 @@ carrier_days as (
     select
         flight_date,
         carrier_code,
+        _partition,
         count(*) as flights,
         count(*) filter (where is_cancelled) as cancelled_flights,
         count(arrival_delay_minutes) as arrived_flights,
@@ -20,7 +23,7 @@ carrier_days as (
         cast(avg(departure_delay_minutes) as double precision) as mean_departure_delay_minutes,
         cast(avg(arrival_delay_minutes) as double precision) as mean_arrival_delay_minutes
     from flights
-    group by flight_date, carrier_code
+    group by flight_date, carrier_code, _partition
 ),
 
 final as (
@@ -33,7 +36,8 @@ final as (
         carrier_days.mean_departure_delay_minutes,
         carrier_days.mean_arrival_delay_minutes,
         cast(carrier_days.on_time_flights as double precision)
-        / nullif(carrier_days.arrived_flights, 0) as on_time_share
+        / nullif(carrier_days.arrived_flights, 0) as on_time_share,
+        carrier_days._partition
     from carrier_days
     left join carriers on carrier_days.carrier_code = carriers.carrier_code
 )

@@ -1,3 +1,5 @@
+{{ config(partition_by='_partition', indexes=[{'columns': ['flight_key']}]) }}
+
 with
 
 flights as (
@@ -26,7 +28,8 @@ final as (
         arrival_delay_minutes,
         air_time_minutes,
         distance_miles,
-        departure_clock is null as is_cancelled
+        departure_clock is null as is_cancelled,
+        _partition
     from flights
 )
 

@@ -1,3 +1,7 @@
+{{ config(
+    partition_by='_partition', indexes=[{'columns': ['origin_airport_code', 'observed_at']}]
+) }}
+
 with
 
 weather as (
@@ -16,7 +20,8 @@ final as (
         wind_gust_mph,
         precipitation_inches,
         pressure_millibars,
-        visibility_miles
+        visibility_miles,
+        _partition
     from weather
 )
 

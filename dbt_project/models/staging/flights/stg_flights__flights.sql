@@ -22,7 +22,8 @@ final as (
         cast(dep_delay as integer) as departure_delay_minutes,
         cast(arr_delay as integer) as arrival_delay_minutes,
         cast(air_time as integer) as air_time_minutes,
-        cast(distance as integer) as distance_miles
+        cast(distance as integer) as distance_miles,
+        cast(_partition as text) as _partition
     from source
 )
 

@@ -16,7 +16,8 @@ final as (
         cast(wind_gust as double precision) as wind_gust_mph,
         cast(precip as double precision) as precipitation_inches,
         cast(pressure as double precision) as pressure_millibars,
-        cast(visib as double precision) as visibility_miles
+        cast(visib as double precision) as visibility_miles,
+        cast(_partition as text) as _partition
     from source
 )
 

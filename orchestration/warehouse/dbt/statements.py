@@ -1,0 +1,170 @@
+"""What dbt runs for each model, as constant SQL: the text its key was computed from, and its inputs.
+
+Nothing is rendered again while dbt builds, so what is stored is what the key says.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchestration.warehouse.dbt.graph import (
+    PLACEHOLDER_DATABASE,
+    PLACEHOLDER_MODELS,
+    PLACEHOLDER_SOURCES,
+    ModelNode,
+    ProjectGraph,
+)
+from orchestration.warehouse.dbt.keys import ModelKeys
+from orchestration.warehouse.dbt.plan import BuildPlan, PlannedRelation
+from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.segments.texts import (
+    STORE_SCHEMA,
+    only_partitions,
+    resolve,
+    segment_views,
+    some_artifacts,
+    some_partitions,
+    temporary_view,
+    written,
+)
+
+_LIVE_SCHEMA = "live"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a manifest holds, for reading it by window.
+
+    `artifacts` maps resource → window → artifact id, for resources that are loaded by window;
+    `columns` maps resource → the columns of its view in schema live.
+    """
+
+    artifacts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """`before` and `after` run in the transaction that builds the relation from `code`."""
+
+    code: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the SQL of one plan."""
+
+    graph: ProjectGraph
+    keys: Mapping[str, ModelKeys]
+    plan: BuildPlan
+    sources: Sources = field(default_factory=Sources)
+
+    def build(self, planned: PlannedRelation) -> Statements:
+        """What dbt has to run for this relation."""
+        model = self.graph.model(planned.model)
+        if planned.partitions is None:
+            return Statements(resolve(model.compiled_code, self._whole(model)))
+        before, code = self.restricted(model, planned.partitions, planned.relation_name)
+        return Statements(code, before, self._views_of(planned.model))
+
+    def views_without_build(self) -> list[str]:
+        """Statements for the views over segments of which dbt builds none."""
+        built = set(self.plan.new_partitions)
+        return [
+            text
+            for planned in self.plan.build
+            if planned.pieces is not None and planned.model not in built
+            for text in self._views(planned)
+        ]
+
+    def restricted(
+        self, model: ModelNode, partitions: Collection[str], salt: str
+    ) -> tuple[tuple[str, ...], str]:
+        """(temporary views, query) that make these partitions and can read no others.
+
+        `salt` keeps the views of one session apart.
+        """
+        read = self.keys[model.name].windows
+        windows = {window for name in partitions for window in read.get(name, (name,))}
+        inputs = _Inputs(self, windows, salt)
+        code = inputs.code(model)
+        if model.lookback:
+            code = only_partitions(code, sorted(partitions))
+        return tuple(inputs.statements), code
+
+    def _views_of(self, model: str) -> tuple[str, ...]:
+        return tuple(
+            text
+            for planned in self.plan.build
+            if planned.model == model and planned.pieces is not None
+            for text in self._views(planned)
+        )
+
+    def _views(self, planned: PlannedRelation) -> tuple[str, ...]:
+        columns = self.graph.model(planned.model).contract_columns
+        return segment_views(planned.relation_name, columns, planned.pieces or ())
+
+    def _whole(self, model: ModelNode) -> dict[str, str]:
+        """placeholder → relation, for a model that reads all of its inputs."""
+        found = {_source(name): self.live(name) for name in model.resources}
+        return found | {
+            _model(name): self.stored(name) for name in (*model.parents, *model.outside)
+        }
+
+    def live(self, resource: str) -> str:
+        return written(_LIVE_SCHEMA, staging_table(resource))
+
+    def stored(self, model: str) -> str:
+        outside = self.graph.outside.get(model)
+        name = outside.relation_name if outside else self.plan.relations[model]
+        return written(STORE_SCHEMA, name)
+
+
+class _Inputs:
+    """The temporary views of one build; each input is made once, parents first."""
+
+    def __init__(self, writer: Writer, windows: Collection[str], salt: str) -> None:
+        self._writer, self._windows, self._salt = writer, sorted(windows), salt
+        self._made: dict[str, str] = {}
+        self.statements: list[str] = []
+
+    def code(self, model: ModelNode) -> str:
+        relations = {_source(name): self._resource(name) for name in model.resources}
+        relations |= {_model(name): self._parent(name) for name in model.parents}
+        relations |= {_model(name): self._writer.stored(name) for name in model.outside}
+        return resolve(model.compiled_code, relations)
+
+    def _resource(self, resource: str) -> str:
+        held = self._writer.sources.artifacts.get(resource)
+        if held is None:
+            return self._writer.live(resource)
+        wanted = [held[window] for window in self._windows if window in held]
+        columns = self._writer.sources.columns[resource]
+        return self._make(staging_table(resource), some_artifacts(resource, columns, wanted))
+
+    def _parent(self, name: str) -> str:
+        parent = self._writer.graph.model(name)
+        if self._writer.keys[name].partition_keys is None:
+            return self._writer.stored(name)
+        if not parent.is_partitioned:
+            return self._make(name, self.code(parent))
+        pieces = self._writer.plan.pieces[name]
+        return self._make(name, some_partitions(parent.contract_columns, pieces, self._windows))
+
+    def _make(self, name: str, code: str) -> str:
+        if name not in self._made:
+            token = hashlib.sha256(f"{self._salt}:{name}".encode()).hexdigest()[:12]
+            view = f"{name[:40]}__{token}"
+            self.statements.append(temporary_view(view, code))
+            self._made[name] = written("pg_temp", view)
+        return self._made[name]
+
+
+def _model(name: str) -> str:
+    return f'"{PLACEHOLDER_DATABASE}"."{PLACEHOLDER_MODELS}"."{name}"'
+
+
+def _source(resource: str) -> str:
+    return f'"{PLACEHOLDER_DATABASE}"."{PLACEHOLDER_SOURCES}"."{staging_table(resource)}"'

@@ -1,0 +1,155 @@
+"""The SQL around segments: the two views of a partitioned model, and what one build may read.
+
+A build of some partitions reads temporary views that hold those partitions and no others, so that
+nothing undeclared can be read and its cost does not grow with the history.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from psycopg import sql
+
+from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
+from orchestration.warehouse.names import identifier, qualified, staging_table, statement
+from orchestration.warehouse.segments.layout import Piece
+
+STORE_SCHEMA = "store"
+LIVE_SUFFIX = "__live"
+
+
+def live_name(relation: str) -> str:
+    """The view that has hidden rows too, and says in `_live` which are shown."""
+    return relation + LIVE_SUFFIX
+
+
+def segment_views(
+    relation: str, columns: Sequence[str], pieces: Sequence[Piece]
+) -> tuple[str, str]:
+    """Statements for `<relation>__live` and `<relation>`, in this order.
+
+    Only slots read the first: a condition in a branch of UNION ALL would keep the planner from
+    pulling it up, a column does not. `columns` are those of the contract, `_partition` last.
+    """
+    names = _names(columns)
+    branches = [
+        statement(
+            "select {columns}, {live} as _live from {segment}",
+            columns=names,
+            live=_shown(piece),
+            segment=qualified(STORE_SCHEMA, piece.segment),
+        )
+        for piece in pieces
+    ]
+    live = qualified(STORE_SCHEMA, live_name(relation))
+    return (
+        _text(
+            statement(
+                "create view {view} as {branches}",
+                view=live,
+                branches=sql.SQL(" union all ").join(branches),
+            )
+        ),
+        _text(
+            statement(
+                "create view {view} as select {columns} from {live} where _live",
+                view=qualified(STORE_SCHEMA, relation),
+                columns=names,
+                live=live,
+            )
+        ),
+    )
+
+
+def temporary_view(name: str, code: str) -> str:
+    """A view for this session alone."""
+    head = statement("create temporary view {view} as ", view=identifier(name))
+    return _text(head) + code
+
+
+def some_partitions(columns: Sequence[str], pieces: Sequence[Piece], wanted: Iterable[str]) -> str:
+    """A query for these partitions and no others, over the segments that show them."""
+    asked = set(wanted)
+    found = [(piece, sorted(asked & set(piece.visible))) for piece in pieces]
+    # With nothing to show, the types still come from a segment.
+    chosen = [(piece, part) for piece, part in found if part] or found[:1]
+    return _text(
+        sql.SQL(" union all ").join(
+            statement(
+                "select {columns} from {segment} where {partition} = any({wanted})",
+                columns=_names(columns),
+                segment=qualified(STORE_SCHEMA, piece.segment),
+                partition=identifier(PARTITION_COLUMN),
+                wanted=_array(part),
+            )
+            for piece, part in chosen
+        )
+    )
+
+
+def some_artifacts(resource: str, columns: Sequence[str], artifacts: Iterable[str]) -> str:
+    """A query for the rows of these artifacts, as the view in schema live shows them."""
+    return _text(
+        statement(
+            "select {columns} from {table} as t where t._artifact_id = any({artifacts})",
+            columns=sql.SQL(", ").join(shown_column(name) for name in columns),
+            table=qualified("staging", staging_table(resource)),
+            artifacts=_array(artifacts, "varchar"),
+        )
+    )
+
+
+def shown_column(name: str) -> sql.Composable:
+    """A staging column as schema live has it: `_partition` is the window alone.
+
+    A correction is another revision of the same window, so the revision must not reach a model.
+    """
+    if name != PARTITION_COLUMN:
+        return sql.SQL("t.{}").format(sql.Identifier(name))
+    return sql.SQL(
+        "cast(split_part(split_part(t._partition, '/', 2), '@', 1) as character varying) as _partition"
+    )
+
+
+def only_partitions(code: str, partitions: Iterable[str]) -> str:
+    """The rows of these partitions among those that `code` yields."""
+    tail = statement(
+        ") as built where built.{partition} = any({wanted})",
+        partition=identifier(PARTITION_COLUMN),
+        wanted=_array(partitions),
+    )
+    return "\n".join(["select * from (", code, _text(tail)])
+
+
+def resolve(code: str, relations: Mapping[str, str]) -> str:
+    """The code with placeholders replaced by relations, both as they are written in SQL."""
+    for placeholder, relation in relations.items():
+        code = code.replace(placeholder, relation)
+    return code
+
+
+def written(schema: str, name: str) -> str:
+    """`"schema"."name"`."""
+    return _text(qualified(schema, name))
+
+
+def _shown(piece: Piece) -> sql.Composable:
+    if not piece.hidden:
+        return sql.SQL("true")
+    return statement(
+        "{partition} <> all({hidden})",
+        partition=identifier(PARTITION_COLUMN),
+        hidden=_array(piece.hidden),
+    )
+
+
+def _names(columns: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(name) for name in columns)
+
+
+def _array(values: Iterable[str], kind: str = "text") -> sql.Composed:
+    return sql.SQL("array[{}]::{}[]").format(
+        sql.SQL(", ").join(sql.Literal(value) for value in values), sql.SQL(kind)
+    )
+
+
+def _text(composed: sql.Composable) -> str:
+    return composed.as_string(None)
