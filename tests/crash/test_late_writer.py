@@ -41,6 +41,7 @@ from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest, record_manifest
+from orchestration.warehouse.segments.independence import record_check
 from orchestration.warehouse.versions import VersionRecord, create_version_views, record_version
 
 
@@ -119,6 +120,10 @@ WRITES: dict[str, tuple[Role, Write]] = {
     "adopt_relations": (
         Role.TRANSFORMER,
         lambda _, c, lease: store.adopt_relations(c, [RELATION], lease),
+    ),
+    "record_check": (
+        Role.TRANSFORMER,
+        lambda _, c, lease: record_check(c, "f" * 64, "fct_flights", ["2013-01-01"], lease),
     ),
     "record_version": (
         Role.TRANSFORMER,

@@ -41,13 +41,24 @@ def check_independence(connection: psycopg.Connection, writer: Writer, lease: Le
         samples = _sample(known)
         for partition in samples:
             _compare(connection, writer, model, partition, known)
-        with connection.transaction():
-            assert_fence(connection, lease)
-            connection.execute(
-                "insert into ops.partition_checks (definition_key, model, partitions) "
-                "values (%s, %s, %s) on conflict do nothing",
-                [keys.definition_key, name, samples],
-            )
+        record_check(connection, keys.definition_key, name, samples, lease)
+
+
+def record_check(
+    connection: psycopg.Connection,
+    definition_key: str,
+    model: str,
+    partitions: Sequence[str],
+    lease: Lease,
+) -> None:
+    """Writes down that these partitions came out the same both ways. Raises `LeaseLost`."""
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "insert into ops.partition_checks (definition_key, model, partitions) "
+            "values (%s, %s, %s) on conflict do nothing",
+            [definition_key, model, list(partitions)],
+        )
 
 
 def _is_checked(connection: psycopg.Connection, definition_key: str) -> bool:
