@@ -27,6 +27,7 @@ class Settings(BaseSettings):
     roles_secret: SecretStr | None = None
     project_dir: Path = Path(__file__).resolve().parent.parent
     home: Path | None = None
+    cache_dir: Path | None = None
     flights_api_url: str | None = None
     flights_api_token: SecretStr | None = None
     pseudonym_key: SecretStr | None = None
@@ -36,6 +37,11 @@ class Settings(BaseSettings):
     def home_dir(self) -> Path:
         """Where the embedded server, logs and spooled pages live."""
         return (self.home or self.project_dir / ".sluice").absolute()
+
+    @property
+    def dbt_cache_dir(self) -> Path:
+        """What dbt said of a project, kept for the next process; may be deleted at any time."""
+        return (self.cache_dir or self.home_dir / "cache").absolute() / "dbt"
 
     @property
     def pipelines_dir(self) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from harness import CACHE
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 from warm import WarmProcess, WarmSluice
@@ -22,6 +23,14 @@ TEMPLATE = "sluice_template"
 # A busy machine is no failure: nothing in these tests is timed.
 settings.register_profile("sluice", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sluice")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a first test was told by dbt serves those that ask about the same project."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE, str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,13 @@ from orchestration.warehouse.connections import Role, Warehouse
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 _PROGRAM = "import sys; sys.argv[0] = 'sluice'; from orchestration.cli import main; main()"
+# One folder for all tests of a worker: most of them run the same dbt project.
+CACHE = "SLUICE_CACHE_DIR"
 # Everything else at the top, like .git, .venv and tests, is no part of what runs.
 _COPIED = ("orchestration", "ingestion", "expectations", "dbt_project", "docs", "pyproject.toml")
-_LEFT_OUT = shutil.ignore_patterns(".*", "*cache*", "benchmarks", "target", "logs", "profiles.yml")
+_LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "benchmarks", "target", "logs", "profiles.yml"
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Sluice:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("SLUICE_", "PG", "DBT_"))
+            if name == CACHE or not name.startswith(("SLUICE_", "PG", "DBT_"))
         }
         return inherited | {
             "PYTHONPATH": str(self.project),
@@ -129,9 +133,9 @@ class Sluice:
             process.stdout.close()
 
     def at(self, home: Path) -> "Sluice":
-        """The same warehouse and project from another home, as from another machine."""
+        """The same warehouse and project from another machine, whose disk holds nothing."""
         home.mkdir(parents=True, exist_ok=True)
-        return replace(self, home=home)
+        return replace(self, home=home, extra={**self.extra, CACHE: str(home / "cache")})
 
     def json(self, *arguments: str, code: int = 0, timeout: float = 240) -> Any:
         """The answer of a command with --json; fails the test unless it exits with `code`."""

@@ -47,7 +47,12 @@ def check_project(
     """The parsed project (None when dbt refuses it) and everything that is wrong with it."""
     findings: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="sluice-check-") as folder:
-        session = DbtSession(settings.dbt_project_dir, Path(folder), _NO_WAREHOUSE)
+        session = DbtSession(
+            settings.dbt_project_dir,
+            Path(folder),
+            _NO_WAREHOUSE,
+            cache_dir=settings.dbt_cache_dir,
+        )
         try:
             manifest = parse_project(session)
         except SluiceError as error:

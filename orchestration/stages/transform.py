@@ -255,6 +255,7 @@ def dbt_session(context: StageContext, role: Role, manifest: Manifest) -> DbtSes
         work_dir=context.work_dir / f"dbt-{role.value}",
         url=context.warehouse.url(role, **{"sluice.manifest": manifest.manifest_id}),
         threads=context.pipeline.stages.transform.threads,
+        cache_dir=context.settings.dbt_cache_dir,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.ipc
 import pytest
-from harness import Moment, Sluice
+from harness import CACHE, Moment, Sluice
 
 from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Warehouse
@@ -79,6 +79,7 @@ def watched(warehouse: Warehouse, secret_demo: DemoServer, tmp_path: Path) -> Sl
         copy,
         extra={
             "PYTHONPATH": f"{watch}:{copy.project}",
+            CACHE: str(home / "cache"),
             "SOCKETS_SEEN": str(tmp_path / "sockets"),
             "SLUICE_PSEUDONYM_KEY": PSEUDONYM_KEY,
             "SLUICE_LOG_LEVEL": "DEBUG",

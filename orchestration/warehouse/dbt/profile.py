@@ -33,7 +33,22 @@ def session_options(url: str) -> str:
     return str(conninfo_to_dict(url).get("options") or "")
 
 
+def database_of(url: str) -> str:
+    return str(conninfo_to_dict(url).get("dbname") or "")
+
+
+def target_values(url: str, threads: int) -> dict[str, Any]:
+    """What Jinja may read in `target` in a session; dbt shows it no password."""
+    output = _output(url, PARSE_SCHEMA, threads, application="sluice dbt")
+    return {name: value for name, value in output.items() if name != "password"}
+
+
 def _profile(url: str, schema: str, threads: int, *, application: str) -> dict[str, Any]:
+    output = _output(url, schema, threads, application=application)
+    return {PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}
+
+
+def _output(url: str, schema: str, threads: int, *, application: str) -> dict[str, Any]:
     given = conninfo_to_dict(url)
     output: dict[str, Any] = {
         "type": "postgres",
@@ -52,7 +67,7 @@ def _profile(url: str, schema: str, threads: int, *, application: str) -> dict[s
     for name in _PASSED_ON:
         if (value := given.get(name)) is not None:
             output[name] = int(value) if name in _NUMBERS else value
-    return {PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}
+    return output
 
 
 def _write(path: Path, profile: dict[str, Any]) -> None:

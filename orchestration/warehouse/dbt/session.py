@@ -41,13 +41,15 @@ class DbtSession:
     """One attempt's way into dbt.
 
     `url` is a libpq URL of the role that works; its `options` (time zone, `sluice.manifest`, …)
-    reach every connection that dbt opens. `work_dir` belongs to the attempt alone.
+    reach every connection that dbt opens. `work_dir` belongs to the attempt alone; `cache_dir` may
+    be shared, and without one nothing that dbt says is kept.
     """
 
     project_dir: Path
     work_dir: Path
     url: str
     threads: int = 4
+    cache_dir: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def invoke(session: DbtSession, arguments: Sequence[str], manifest: Any = None) 
     ]
     with (
         _ONE_AT_A_TIME,
-        _environment(session_options(session.url)),
+        _environment(session.url),
         _value_free_errors() as troubles,
         _closed_pools(),
     ):
@@ -103,17 +105,27 @@ def broken_project(error: BaseException, subject: str) -> SluiceError:
     )
 
 
+def visible_environment(url: str) -> dict[str, str]:
+    """The variables that dbt and a project's `env_var` see in a session with this URL."""
+    seen = {name: value for name, value in os.environ.items() if not _is_hidden(name)}
+    return seen | _own_environment(url)
+
+
+def _own_environment(url: str) -> dict[str, str]:
+    return {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "PGOPTIONS": session_options(url)}
+
+
+def _is_hidden(name: str) -> bool:
+    return (name.startswith("DBT_") and not name.startswith(_KEPT_PREFIXES)) or name == "PGOPTIONS"
+
+
 @contextmanager
-def _environment(options: str) -> Iterator[None]:
+def _environment(url: str) -> Iterator[None]:
     """The environment of one invocation: no DBT_ variable of the user changes what is built."""
-    hidden = {
-        name: value
-        for name, value in os.environ.items()
-        if (name.startswith("DBT_") and not name.startswith(_KEPT_PREFIXES)) or name == "PGOPTIONS"
-    }
+    hidden = {name: value for name, value in os.environ.items() if _is_hidden(name)}
     for name in hidden:
         del os.environ[name]
-    own = {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "PGOPTIONS": options}
+    own = _own_environment(url)
     os.environ.update(own)
     try:
         yield
