@@ -10,7 +10,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 	--no-annotate --no-strip-extras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-crash benchmark-checkpoint check format lock clean
+.PHONY: help demo test test-crash benchmark-checkpoint benchmark-nightly benchmark-scale check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,10 +34,19 @@ test: $(READY) ## Run the whole test suite
 test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred random kills
 	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_KILLS=100 "$(BIN)/python" -m pytest -n 2 -s -o timeout=14400 tests/crash
 
-benchmark-checkpoint: $(READY) ## Measure a stage beside a durable step of DBOS
+$(BENCH)/.ready: $(READY) requirements-benchmark.txt
 	@test -x "$(BENCH)/bin/python" || "$(BIN)/python" -m venv "$(BENCH)"
 	@"$(BIN)/uv" pip install --quiet --python "$(BENCH)/bin/python" --require-hashes -r requirements-benchmark.txt
+	@touch "$(BENCH)/.ready"
+
+benchmark-checkpoint: $(BENCH)/.ready ## Measure a stage beside a durable step of DBOS
 	@PYTHONPATH=. "$(BENCH)/bin/python" benchmarks/checkpoint.py
+
+benchmark-nightly: $(READY) ## Measure one more night beside a plain script (about 15 minutes)
+	@PYTHONPATH=. "$(BIN)/python" benchmarks/nightly.py
+
+benchmark-scale: $(BENCH)/.ready ## Measure one more day on 2,400 days of TPC-H
+	@PYTHONPATH=. "$(BENCH)/bin/python" benchmarks/scale.py
 
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .
@@ -56,7 +65,7 @@ lock: $(READY) ## Pin all dependencies again, with hashes
 	@"$(BIN)/uv" $(LOCK) pyproject.toml -o requirements.txt
 	@"$(BIN)/uv" $(LOCK) --group build -o requirements-build.txt
 	@"$(BIN)/uv" $(LOCK) pyproject.toml --extra dev -c requirements.txt -o requirements-dev.txt
-	@echo 'dbos>=3.4,<4' | "$(BIN)/uv" $(LOCK) pyproject.toml - -c requirements.txt -o requirements-benchmark.txt
+	@printf 'dbos>=3.4,<4\ntpchgen-cli>=4,<5\n' | "$(BIN)/uv" $(LOCK) pyproject.toml - -c requirements.txt -o requirements-benchmark.txt
 
 clean: ## Stop the background services, delete the virtual environment and caches (data stays)
 	@if [ -x "$(BIN)/sluice" ]; then "$(BIN)/sluice" down; fi

@@ -4,7 +4,8 @@ Pure: a graph and the checksums of what it reads go in, keys come out. A key nev
 descriptions, tags, paths, the run, the machine or the time.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -109,13 +110,23 @@ def _partition_keys(
         window: tuple(known[max(0, position - model.lookback) : position + 1])
         for position, window in enumerate(known)
     }
-    own = {
-        window: digest(
-            [base, {name: [held.get(w) for w in read[window]] for name, held in inputs.items()}]
-        )
-        for window in known
-    }
+    own = {window: _partition_key(base, inputs, windows) for window, windows in read.items()}
     return own, read
+
+
+def _partition_key(
+    base: str, inputs: Mapping[str, Mapping[str, str]], windows: Sequence[str]
+) -> str:
+    """A digest of what the windows hold of each input.
+
+    There is one for each day of a long history, so it does without JSON: names and checksums have
+    no line breaks, and a missing window is not an empty one.
+    """
+    parts = [base]
+    for name, held in inputs.items():
+        parts.append(name)
+        parts += [held.get(window, "-") for window in windows]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _refuse_unpartitioned(model: ModelNode) -> None:
