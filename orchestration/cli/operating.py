@@ -1,5 +1,6 @@
 """The commands that go on with runs and watch them; what they do is imported when they run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,4 +74,17 @@ def metrics(
     command(output_format=output_format, pipeline=pipeline, as_json=json)
 
 
-OPERATOR_COMMANDS = (status, replay, cancel, recover, metrics)
+def report(
+    run: RunArgument = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The file; default: below SLUICE_HOME.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write one HTML page about a run: outcome, changes, expectations, quarantine, decisions."""
+    from orchestration.cli.report import write_report
+
+    write_report(run, output=output, as_json=json)
+
+
+OPERATOR_COMMANDS = (status, replay, cancel, recover, metrics, report)
