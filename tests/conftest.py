@@ -4,6 +4,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -56,9 +57,9 @@ def template(server: EmbeddedServer) -> str:
     return TEMPLATE
 
 
-@pytest.fixture
-def warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
-    """A warehouse of this test alone, migrated and with all roles."""
+@contextmanager
+def cloned_warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
+    """A warehouse of its own, migrated and with all roles, while the context lasts."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
         connection.execute(
@@ -68,6 +69,28 @@ def warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
         )
         yield Warehouse(server.url(database=name))
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
+    """A warehouse of this test alone."""
+    with cloned_warehouse(server, template) as cloned:
+        yield cloned
+
+
+@pytest.fixture(scope="module")
+def shared_sluice(
+    server: EmbeddedServer,
+    template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    demo_server: DemoServer,
+    warm_process: WarmProcess,
+) -> Iterator[WarmSluice]:
+    """A whole Sluice for the tests of one module, which only look at what the first one did."""
+    demo_server.clear()
+    with cloned_warehouse(server, template) as cloned:
+        home = tmp_path_factory.mktemp("home")
+        yield WarmSluice(cloned, home, demo_server, process=warm_process)
 
 
 @pytest.fixture(scope="session")
