@@ -87,4 +87,16 @@ def report(
     write_report(run, output=output, as_json=json)
 
 
-OPERATOR_COMMANDS = (status, replay, cancel, recover, metrics, report)
+def docs(
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The file; default: below SLUICE_HOME.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write dbt's documentation as one HTML page: models, columns, owners, exposures, lineage."""
+    from orchestration.cli.docs import write_docs
+
+    write_docs(output=output, as_json=json)
+
+
+OPERATOR_COMMANDS = (status, replay, cancel, recover, metrics, report, docs)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestration.errors import SluiceError
@@ -27,6 +28,14 @@ def say(text: str) -> None:
     """A line for people, on standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def write_file(file: Path, content: bytes) -> Path:
+    """Writes the file whole or not at all; returns where it is."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.part")
+    temporary.write_bytes(content)
+    return temporary.replace(file)
 
 
 def print_json(value: Any) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from orchestration.cli.output import print_json, say
+from orchestration.cli.output import print_json, say, write_file
 from orchestration.cli.reading import reading
 from orchestration.cli.session import read_settings
 
@@ -17,10 +17,7 @@ def write_report(prefix: str | None, *, output: Path | None, as_json: bool) -> N
         run = resolve_run(connection, prefix)
         page = render_report(read_report(connection, run))
     file = output or read_settings().home_dir / "reports" / f"{run.run_id}.html"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.part")
-    temporary.write_text(page, "utf-8")
-    temporary.replace(file)
+    write_file(file, page.encode())
     if as_json:
         print_json({"run_id": run.run_id, "outcome": run.outcome, "report": str(file)})
     else:

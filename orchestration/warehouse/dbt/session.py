@@ -31,7 +31,7 @@ _ONE_AT_A_TIME = threading.Lock()
 _KEPT_PREFIXES = ("DBT_ENV_",)
 _QUIET = [
     *("--log-level", "none", "--log-level-file", "none", "--quiet", "--no-print"),
-    *("--no-use-colors", "--no-write-json", "--no-partial-parse"),
+    *("--no-use-colors", "--no-partial-parse"),
     "--no-send-anonymous-usage-stats",
 ]
 
@@ -69,8 +69,16 @@ class Invocation:
         raise broken_project(self.exception, subject) from None
 
 
-def invoke(session: DbtSession, arguments: Sequence[str], manifest: Any = None) -> Invocation:
+def invoke(
+    session: DbtSession,
+    arguments: Sequence[str],
+    manifest: Any = None,
+    *,
+    writes_json: bool = False,
+) -> Invocation:
     """Runs one dbt command; `arguments` are the command and its own options.
+
+    With `writes_json` dbt leaves its artifacts in `work_dir`/target.
 
     Raises whatever interrupted it (KeyboardInterrupt, SystemExit); never for a failed node.
     """
@@ -84,6 +92,7 @@ def invoke(session: DbtSession, arguments: Sequence[str], manifest: Any = None) 
         *("--target-path", str(session.work_dir / "target")),
         *("--log-path", str(session.work_dir / "logs")),
         *_QUIET,
+        "--write-json" if writes_json else "--no-write-json",
     ]
     with (
         _ONE_AT_A_TIME,
