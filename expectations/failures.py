@@ -34,7 +34,6 @@ _REFUSED = (
     "does not support SSL",
     "for parameter",
     "no password supplied",
-    "not currently accepting connections",
     "not permitted to log in",
     "permission denied",
     "pg_hba.conf",

@@ -72,23 +72,34 @@ def measure_artifacts(
 
 
 def replace_artifact_rows(
-    connection: psycopg.Connection, resource: Resource, damaged: str, intact: str
+    connection: psycopg.Connection, resource: Resource, damaged: str, intact: str, *, partition: str
 ) -> None:
     """Gives the artifact `damaged` the rows of `intact`, which then has none.
 
     Runs in the caller's transaction, as a role that may insert into staging and delete from it.
     """
+    copy_artifact_rows(connection, resource, damaged, intact, partition=partition)
+    delete_artifact_rows(connection, resource, [intact])
+
+
+def copy_artifact_rows(
+    connection: psycopg.Connection, resource: Resource, damaged: str, intact: str, *, partition: str
+) -> None:
+    """Gives the artifact `damaged`, which is that of `partition`, the rows that `intact` has.
+
+    Runs in the caller's transaction, as a role that may insert into staging and delete from it.
+    """
     delete_artifact_rows(connection, resource, [damaged])
-    columns = [name for name in resource.contract.sql_types() if name != "_artifact_id"]
+    own = {"_artifact_id", "_partition"}
+    columns = [name for name in resource.contract.sql_types() if name not in own]
     query = sql.SQL(
-        "insert into {table} (_artifact_id, {columns}) select %s, {columns} from {table} "
-        "where _artifact_id = %s"
+        "insert into {table} (_artifact_id, _partition, {columns}) "
+        "select %s, %s, {columns} from {table} where _artifact_id = %s"
     ).format(
         table=sql.Identifier(SCHEMA, resource.staging_table),
         columns=sql.SQL(", ").join(sql.Identifier(name) for name in columns),
     )
-    connection.execute(query, [damaged, intact])
-    delete_artifact_rows(connection, resource, [intact])
+    connection.execute(query, [damaged, partition, intact])
 
 
 def delete_artifact_rows(

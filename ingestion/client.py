@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +25,7 @@ from ingestion.statuses import retry_after_seconds, status_error
 from ingestion.transport import timed_out, transport_error
 
 _LARGEST_PAGE_BYTES = 64 * 2**20
+_LONGEST_NAP_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,15 +152,19 @@ class SourceClient:
                 or monotonic() + state.upcoming_sleep > deadline
             )
 
-        def check_stop(_: RetryCallState) -> None:
-            if stop():
-                raise FetchStopped(str(partition))
+        def wait(seconds: float) -> None:
+            until = monotonic() + seconds
+            while not stop():
+                if (left := until - monotonic()) <= 0:
+                    return
+                sleep(min(left, _LONGEST_NAP_S))
+            raise FetchStopped(str(partition))
 
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
             stop=is_over,
             wait=_Backoff(policy),
-            before_sleep=check_stop,
+            sleep=wait,
             reraise=True,
         )
         page: Page = retrying(self._read_page, url, resource, partition, deadline)

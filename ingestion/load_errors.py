@@ -42,7 +42,7 @@ _REFUSALS = (
     ("pg_hba.conf|authentication failed|not permitted to log in|role .* does not exist", "28000"),
     ("certificate verify failed|server certificate for|root certificate file", "28000"),
     ("does not support SSL", "28000"),
-    ("database .* does not exist|not currently accepting connections", "3D000"),
+    ("database .* does not exist", "3D000"),
     ("permission denied for database", "42501"),
     ("(set|configuration|for) parameter", "42704"),
 )

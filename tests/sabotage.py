@@ -26,6 +26,7 @@ class Kind(StrEnum):
     EXCEPTION = "exception"
     CUT = "connection cut"
     RESTART = "database restarted"
+    PAUSE = "paused"
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,15 @@ class Sabotage:
         arm(FaultPoint(self.point), self.strike, stage=self.stage)
 
     def strike(self) -> None:
-        Path("struck").write_text(self.kind)
+        Path("struck").write_text(f"{self.kind} {os.getpid()}")
         match Kind(self.kind):
             case Kind.SIGKILL:
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)
             case Kind.EXCEPTION:
                 raise RuntimeError("sabotage")
+            case Kind.PAUSE:
+                os.kill(os.getpid(), signal.SIGSTOP)
             case Kind.CUT:
                 self.cut_connections()
             case Kind.RESTART:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,11 +26,11 @@ class WarmProcess:
     """The process that commands are forked from, while the context lasts."""
 
     def __enter__(self) -> Self:
+        self._order = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, _SERVER],
             env={**os.environ, "GX_ANALYTICS_ENABLED": "false"},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
             text=True,
         )
         return self
@@ -42,24 +43,26 @@ class WarmProcess:
     ) -> None:
         self._pipe(self._process.stdin).close()
         self._process.wait(timeout=30)
-        self._pipe(self._process.stdout).close()
 
     def run(
-        self, arguments: tuple[str, ...], sluice: Sluice, sabotage: Sabotage | None = None
+        self, arguments: tuple[str, ...], sluice: Sluice, sabotage: tuple[Sabotage, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one command to its end; one at a time. `sabotage` strikes inside it."""
+        """Runs one command to its end, for each thread that asks. `sabotage` strikes inside it."""
         with TemporaryDirectory() as outputs:
+            told = Path(outputs, "code")
+            os.mkfifo(told)
             order = {
                 "arguments": ["sluice", *arguments],
                 "environment": sluice.environment,
                 "folder": str(sluice.home),
                 "project": str(sluice.project),
                 "outputs": outputs,
-                "sabotage": sabotage and sabotage.order(),
+                "sabotage": [item.order() for item in sabotage],
             }
-            self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
-            self._pipe(self._process.stdin).flush()
-            code = int(self._pipe(self._process.stdout).readline())
+            with self._order:
+                self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
+                self._pipe(self._process.stdin).flush()
+            code = int(told.read_text("ascii"))
             out, err = (Path(outputs, name).read_text("utf-8") for name in ("out", "err"))
         return subprocess.CompletedProcess(["sluice", *arguments], code, out, err)
 
@@ -74,7 +77,7 @@ class WarmSluice(Sluice):
     """A Sluice whose commands are forks of `process`; what `start` starts is a cold process."""
 
     process: WarmProcess
-    sabotage: Sabotage | None = None
+    sabotage: tuple[Sabotage, ...] = ()
 
     def call(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """The pytest timeout ends a command that hangs; `timeout` is not looked at."""

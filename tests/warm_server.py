@@ -1,10 +1,12 @@
 """The process that `warm` forks commands from: heavy libraries imported, nothing of the project.
 
-Run as a program. Each line on standard input is an order; each line on standard output an exit code.
+Run as a program. Each line on standard input is an order. Its exit code is written into the pipe
+`code` in its folder of outputs, by a process that waits for the command alone.
 """
 
 import json
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -20,15 +22,25 @@ HEAVY = (
 
 
 def serve() -> None:
-    """Forks a child for each order and answers with its exit code."""
+    """Forks a child for each order, and goes on to the next while that works."""
     for module in HEAVY:
         import_module(module)
+    # Nobody waits for the attendants.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            become(json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        if os.fork() == 0:
+            attend(json.loads(line))
+
+
+def attend(order: dict[str, Any]) -> None:
+    """Runs the command in a child and tells its exit code; never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        become(order)
+    _, status = os.waitpid(child, 0)
+    Path(order["outputs"], "code").write_text(str(os.waitstatus_to_exitcode(status)))
+    os._exit(0)
 
 
 def become(order: dict[str, Any]) -> None:
@@ -43,10 +55,10 @@ def become(order: dict[str, Any]) -> None:
         os.environ.update(order["environment"])
         sys.path.insert(0, order["project"])
         sys.argv = order["arguments"]
-        if order["sabotage"]:
+        for sabotage in order["sabotage"]:
             from sabotage import Sabotage
 
-            Sabotage(**order["sabotage"]).prepare()
+            Sabotage(**sabotage).prepare()
         from orchestration.cli import main
 
         main()

@@ -9,7 +9,6 @@ from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, 
 
 app = typer.Typer(
     name="sluice",
-    help="Recoverable ELT: load, transform, gate and publish, from wherever it got to.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,6 +23,27 @@ app.add_typer(versions, name="versions")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(gates, name="gates")
 app.add_typer(sources, name="sources")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from orchestration.cli.version import version
+
+        typer.echo(f"sluice {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Recoverable ELT: load, transform, gate and publish, from wherever it got to."""
+
 
 for command in OPERATOR_COMMANDS:
     app.command()(command)

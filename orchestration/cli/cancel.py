@@ -1,18 +1,24 @@
 """`sluice cancel`: asks for a run to be stopped, and says whether it has stopped."""
 
 from orchestration.cli.output import print_facts, print_json
-from orchestration.cli.session import open_warehouse, read_settings
+from orchestration.cli.run import prepare_logs
+from orchestration.cli.session import open_warehouse, operator_name, read_settings
 from orchestration.runs.cancellation import request_cancel
+from orchestration.runs.messages import deliver_left_over
 from orchestration.runs.state import get_run, resolve_run
 from orchestration.warehouse.connections import Role
 
 
 def cancel(prefix: str, *, reason: str, wait_s: float, as_json: bool) -> None:
-    warehouse = open_warehouse(read_settings())
+    settings = read_settings()
+    prepare_logs(settings)
+    warehouse = open_warehouse(settings)
+    actor = operator_name(settings, warehouse)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         run_id = resolve_run(connection, prefix).run_id
-        answer = request_cancel(connection, run_id, reason=reason, wait_s=wait_s)
+        answer = request_cancel(connection, run_id, reason=reason, wait_s=wait_s, actor=actor)
         run = get_run(connection, run_id)
+    deliver_left_over(warehouse)
     facts = {
         "run_id": run_id,
         "cancel": answer,

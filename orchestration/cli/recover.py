@@ -9,7 +9,7 @@ from orchestration.cli.session import prepare_analyst, read_settings, start_serv
 from orchestration.errors import EXIT_BUSY, EXIT_CODES, FailureKind, SluiceError
 from orchestration.identity import RunId
 from orchestration.model import Outcome
-from orchestration.runs.messages import failure_of
+from orchestration.runs.messages import deliver_left_over, failure_of
 from orchestration.runs.recovery import Decision, Interrupted, begin_recovery, find_interrupted
 from orchestration.runs.state import get_run
 from orchestration.settings import Settings
@@ -52,6 +52,7 @@ def recover(*, dry_run: bool, limit: int, as_json: bool) -> None:
         if answer is not None:
             answers.append(answer)
             codes.append(code)
+    deliver_left_over(warehouse)
     if as_json:
         print_json(answers)
     else:

@@ -7,7 +7,12 @@ import psycopg
 from orchestration.cli.output import print_json, say
 from orchestration.cli.progress import choose_progress
 from orchestration.cli.run import prepare_logs, print_summary
-from orchestration.cli.session import prepare_analyst, read_settings, start_services
+from orchestration.cli.session import (
+    operator_name,
+    prepare_analyst,
+    read_settings,
+    start_services,
+)
 from orchestration.model import Outcome, StageName
 from orchestration.runs.replay import choose_stage, parse_stage, prepare_replay
 from orchestration.runs.state import resolve_run
@@ -31,8 +36,9 @@ def replay(prefix: str, *, stage_name: str | None, reason: str, as_json: bool) -
             "what was loaded is never overwritten: extract does again only what is missing or no "
             "longer intact; to fetch everything again: sluice run ... --refresh"
         )
+    actor = operator_name(settings, warehouse)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
-        done_again = prepare_replay(connection, current, stage, reason=reason)
+        done_again = prepare_replay(connection, current, stage, reason=reason, actor=actor)
         before = _last_publication(connection, current.pipeline)
     say(f"replaying {stage}: {done_again.invalidated} finished units are done again")
     with choose_progress() as progress:

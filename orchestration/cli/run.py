@@ -12,11 +12,12 @@ from orchestration.code import read_code
 from orchestration.logs import configure_logs
 from orchestration.model import Outcome
 from orchestration.pipelines.files import get_pipeline
+from orchestration.pipelines.spec import PipelineSpec
 from orchestration.runs.summary import RunSummary
 from orchestration.settings import Settings
 from orchestration.triggers.plan import preview
 from orchestration.triggers.request import RunRequest
-from orchestration.triggers.schedule import scheduled_request
+from orchestration.triggers.schedule import last_closed_day, scheduled_request
 from orchestration.triggers.start import run_request
 from orchestration.warehouse.connections import Warehouse
 
@@ -43,9 +44,11 @@ def run(
             )
         request = scheduled_request(pipeline, moment or datetime.now(UTC), publish=publish)
     else:
+        days = _days(partitions)
+        _refuse_open_days(pipeline, days, moment or datetime.now(UTC))
         request = RunRequest(
             pipeline=pipeline.name,
-            days=_days(partitions),
+            days=days,
             refresh=refresh,
             publish=publish,
             as_of=moment,
@@ -123,6 +126,18 @@ def _days(partitions: str | None) -> list[str]:
         return day_windows(partitions)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--partitions") from None
+
+
+def _refuse_open_days(pipeline: PipelineSpec, days: list[str], moment: datetime) -> None:
+    """A day that has not ended would be taken for complete, with whatever is there by now."""
+    last = last_closed_day(pipeline, moment).isoformat()
+    if days[-1] > last:
+        zone = pipeline.schedule.time_zone if pipeline.schedule else "UTC"
+        raise typer.BadParameter(
+            f"{days[-1]} has not ended yet in {zone}; ask for days up to {last}, or name a later moment "
+            "with --as-of",
+            param_hint="--partitions",
+        )
 
 
 def _moment(text: str | None) -> datetime | None:

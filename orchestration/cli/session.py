@@ -1,5 +1,6 @@
 """What commands start from: settings, a reachable warehouse, and services that run."""
 
+import getpass
 import os
 from collections.abc import Callable
 
@@ -90,3 +91,25 @@ def prepare_analyst(settings: Settings, warehouse: Warehouse) -> None:
         settings.dbt_project_dir / "profiles.yml", warehouse.url(Role.ANALYST), analyst_schema()
     )
     add_stand_ins(warehouse, analyst_schema())
+
+
+def operator_name(settings: Settings, warehouse: Warehouse) -> str:
+    """Who gives this command, as it is kept with what an operator did.
+
+    The login of the warehouse's URL. With the embedded server that is the same for everybody, so
+    the user of the operating system is added.
+    """
+    with warehouse.connect(autocommit=True) as connection:
+        row = connection.execute("select session_user").fetchone()
+    login = str(row[0]) if row else "unknown"
+    if settings.warehouse_url is not None:
+        return login
+    return f"{login} ({_system_user()})"
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        return f"uid {os.getuid()}"

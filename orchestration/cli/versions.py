@@ -88,16 +88,20 @@ def show(prefix: str | None, *, as_json: bool) -> None:
 
 def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json: bool) -> None:
     """Takes the pipeline's build lease, so that no run publishes meanwhile."""
-    from orchestration.cli.session import open_warehouse, read_settings
+    from orchestration.cli.run import prepare_logs
+    from orchestration.cli.session import open_warehouse, operator_name, read_settings
     from orchestration.errors import ConfigurationError
     from orchestration.pipelines.files import get_pipeline
     from orchestration.publication.rollback import rollback
     from orchestration.runs.leases import Heartbeat, acquire, release
+    from orchestration.runs.messages import deliver_left_over
     from orchestration.warehouse.connections import Role
     from orchestration.warehouse.fence import build_lease
 
     settings = read_settings()
+    prepare_logs(settings)
     warehouse = open_warehouse(settings)
+    actor = operator_name(settings, warehouse)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         if prefix is not None:
             target = resolve_version(connection, prefix, pipeline)
@@ -132,9 +136,11 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
                     reason=reason,
                     lease=lease,
                     owner=get_pipeline(settings.pipelines_dir, name).owner.email,
+                    actor=actor,
                 )
         finally:
             release(connection, lease)
+    deliver_left_over(warehouse)
     answer = {
         "outcome": publication.outcome,
         "pipeline": name,

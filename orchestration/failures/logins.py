@@ -27,7 +27,7 @@ TABLE: tuple[tuple[str, str, str], ...] = (
         "the server refuses a setting that the session asks for",
     ),
     ("database .* does not exist", "3D000", "the database does not exist"),
-    ("not currently accepting connections", "3D000", "the database lets nobody in"),
+    ("not currently accepting connections", "57P03", "the database lets nobody in for now"),
     ("too many|connection slots", "53300", "the server has no connection left"),
     ("database system is", "57P03", "the server is starting, stopping or recovering"),
 )

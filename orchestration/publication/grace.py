@@ -7,7 +7,7 @@ way then is named, without its query.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,13 +26,15 @@ class Patience:
     """How long a publication may wait for readers before it stops as transient.
 
     `lock_timeout_ms` is how long readers may queue behind one attempt to replace a view; it is kept
-    below the server's deadlock_timeout. `honour_grace` is false only in tests of the stamp.
+    below the server's deadlock_timeout. `check` is asked while waiting and may raise what ends
+    it. `honour_grace` is false only in tests of the stamp.
     """
 
     wait_s: float = 60.0
     poll_s: float = 0.02
     lock_timeout_ms: int = 100
     honour_grace: bool = True
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def await_grace(
         if time.monotonic() >= deadline:
             # A writer is the cause when there is one: readers that come and go only look old.
             raise long_reader(holders_back(occupants, flipped_by) or waiting_for, patience)
+        patience.check()
         time.sleep(pause)
         pause = min(pause * 1.5, patience.poll_s * 10)
 

@@ -177,6 +177,7 @@ class _Preparation:
                     return
             if time.monotonic() >= self._deadline:
                 raise long_reader(self._holders(schema, view) or holders, self._patience)
+            self._patience.check()
             timeout_ms = min(timeout_ms * 1.5, self._longest_ms)
             time.sleep(self._patience.poll_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
 

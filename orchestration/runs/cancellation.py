@@ -1,7 +1,8 @@
 """Stopping a run for good until somebody asks for it again: a durable request in the run's row.
 
-A worker sees it between units and stops as it would for any failure; where there is no worker, the
-request is settled at once. What is finished is kept, and what is published stays as it is.
+A worker sees it within about a second, has the statements that it waits for stopped, and ends as it
+would for any failure; where there is no worker, the request is settled at once. What is finished is
+kept, and what is published stays as it is.
 """
 
 import threading
@@ -16,32 +17,40 @@ from orchestration.identity import RunId
 from orchestration.model import Outcome, StageName
 from orchestration.runs.leases import release, try_acquire
 from orchestration.runs.messages import failure_of, tell_owner
-from orchestration.runs.state import close_stages, finish_run
+from orchestration.runs.polling import Poll
+from orchestration.runs.state import close_stages, finish_run, record_action
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease, assert_fence, run_lease
+from orchestration.warehouse.sessions import stop_statements
 
 Answer = Literal["cancelled", "requested", "ended"]
 """What a request came to: settled; waiting for the run's worker; the run had ended before."""
 
 _POLL_S = 0.5
+# Those who load, build and judge. The runner writes down what came of it, and a publication is short.
+_INTERRUPTED = (Role.EXTRACTOR, Role.TRANSFORMER, Role.GATE)
 
 
 def request_cancel(
-    connection: psycopg.Connection, run_id: RunId, *, reason: str, wait_s: float
+    connection: psycopg.Connection,
+    run_id: RunId,
+    *,
+    reason: str,
+    wait_s: float,
+    actor: str | None = None,
 ) -> Answer:
     """Asks for the run to be stopped and waits at most `wait_s` seconds until it has.
 
     Needs the runner's connection in autocommit. The request outlives this process.
     """
     with connection.transaction():
-        asked = connection.execute(query("runs_request_cancel"), [reason, run_id]).fetchone()
+        asked = connection.execute(
+            query("runs_request_cancel"), {"run_id": run_id, "reason": reason, "actor": actor}
+        ).fetchone()
         if asked is None:
             return "ended"
-        connection.execute(
-            "insert into ops.operator_actions (action, target, reason) values ('cancel', %s, %s)",
-            [run_id, reason],
-        )
+        record_action(connection, "cancel", run_id, reason, actor)
     deadline = time.monotonic() + wait_s
     while True:
         lease = try_acquire(connection, run_lease(run_id))
@@ -104,26 +113,24 @@ def database_time(connection: psycopg.Connection) -> datetime:
 
 
 class CancelWatch:
-    """Looks from a thread, once a second, whether somebody asked for the run to be stopped.
+    """Looks, once a second, whether somebody asked for the run to be stopped.
 
-    It has a connection of its own, which it opens after the first second.
+    From then on it stops what the worker's sessions are executing, as often as there is something:
+    `warehouse` must name the worker.
     """
 
-    def __init__(self, warehouse: Warehouse, run_id: RunId, *, poll_s: float = 1.0) -> None:
+    def __init__(self, warehouse: Warehouse, run_id: RunId) -> None:
         self._warehouse = warehouse
         self._run_id = run_id
-        self._poll_s = poll_s
         self._requested = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="cancel-watch", daemon=True)
+        self._poll = Poll(warehouse, "cancel-watch", 1.0, self._look)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._poll.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(timeout=5)
+    def __exit__(self, *unused: object) -> None:
+        self._poll.__exit__(*unused)
 
     def is_requested(self) -> bool:
         return self._requested.is_set()
@@ -133,23 +140,12 @@ class CancelWatch:
         if self._requested.is_set():
             raise Cancelled(self._run_id)
 
-    def _look(self) -> None:
-        connection: psycopg.Connection | None = None
-        while not self._stop.wait(self._poll_s) and not self._requested.is_set():
-            try:
-                if connection is None or connection.closed:
-                    connection = self._warehouse.connect(Role.RUNNER, autocommit=True)
-                row = connection.execute(
-                    "select cancel_requested_at is not null from ops.runs where run_id = %s",
-                    [self._run_id],
-                ).fetchone()
-            except psycopg.Error:
-                # The server may be restarting; the request stands in its row until it is back.
-                if connection is not None:
-                    connection.close()
-                connection = None
-                continue
-            if row and row[0]:
-                self._requested.set()
-        if connection is not None:
-            connection.close()
+    def _look(self, connection: psycopg.Connection) -> None:
+        row = connection.execute(
+            "select cancel_requested_at is not null from ops.runs where run_id = %s",
+            [self._run_id],
+        ).fetchone()
+        if row and row[0]:
+            self._requested.set()
+            for role in _INTERRUPTED:
+                stop_statements(self._warehouse, role)

@@ -19,7 +19,8 @@ import psycopg
 
 from orchestration.errors import Busy, LeaseLost
 from orchestration.processes import ProcessId, identify
-from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.runs.polling import Poll
+from orchestration.warehouse.connections import Warehouse
 from orchestration.warehouse.fence import Lease
 
 TTL = timedelta(seconds=15)
@@ -97,20 +98,18 @@ class Heartbeat:
     """Extends leases from a thread with a connection of its own until closed."""
 
     def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
         self._leases: dict[str, Lease] = {}
         self._lost: set[str] = set()
         self._guard = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="lease-heartbeat", daemon=True)
+        interval_s = TTL.total_seconds() / _BEATS_PER_TTL
+        self._poll = Poll(warehouse, "lease-heartbeat", interval_s, self._extend_all)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._poll.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(timeout=5)
+    def __exit__(self, *unused: object) -> None:
+        self._poll.__exit__(*unused)
 
     @contextlib.contextmanager
     def keep(self, *leases: Lease) -> Iterator[None]:
@@ -139,21 +138,6 @@ class Heartbeat:
         with self._guard:
             if lost := self._lost & set(self._leases):
                 raise LeaseLost(min(lost))
-
-    def _beat(self) -> None:
-        connection: psycopg.Connection | None = None
-        while not self._stop.wait(TTL.total_seconds() / _BEATS_PER_TTL):
-            try:
-                if connection is None or connection.closed:
-                    connection = self._warehouse.connect(Role.RUNNER, autocommit=True)
-                self._extend_all(connection)
-            except psycopg.Error:
-                # The server may be restarting; the lease itself says whether that took too long.
-                if connection is not None:
-                    connection.close()
-                connection = None
-        if connection is not None:
-            connection.close()
 
     def _extend_all(self, connection: psycopg.Connection) -> None:
         with self._guard:

@@ -12,6 +12,7 @@ import psycopg
 from orchestration.errors import Busy, ConfigurationError
 from orchestration.model import Run, StageName
 from orchestration.runs.leases import release, try_acquire
+from orchestration.runs.state import record_action
 from orchestration.sql.queries import query
 from orchestration.warehouse.fence import assert_fence, run_lease
 
@@ -52,7 +53,12 @@ def parse_stage(name: str) -> StageName:
 
 
 def prepare_replay(
-    connection: psycopg.Connection, run: Run, stage: StageName | None, *, reason: str
+    connection: psycopg.Connection,
+    run: Run,
+    stage: StageName | None,
+    *,
+    reason: str,
+    actor: str | None = None,
 ) -> Replay:
     """Invalidates what the stage and the later ones of the run finished, and accepts the run anew.
 
@@ -75,11 +81,7 @@ def prepare_replay(
             assert_fence(connection, lease)
             invalidated = _invalidate(connection, run, again)
             connection.execute(query("runs_accept_again"), [run.run_id])
-            connection.execute(
-                "insert into ops.operator_actions (action, target, reason) "
-                "values ('replay', %s, %s)",
-                [f"{run.run_id}/{start}", reason],
-            )
+            record_action(connection, "replay", f"{run.run_id}/{start}", reason, actor)
     finally:
         release(connection, lease)
     return Replay(start, invalidated)

@@ -6,6 +6,7 @@ server that went away, on another machine. Only the outcome and its message are 
 
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import psycopg
 
@@ -76,6 +77,7 @@ def execute_run(
             release(connection, lease)
             raise
         run = get_run(connection, run_id)
+    warehouse = replace(warehouse, worker=run.run_id)
     with (
         bind(workflow_id=run.workflow_id, run_id=run.run_id, correlation_id=run.correlation_id),
         ExitStack() as stack,

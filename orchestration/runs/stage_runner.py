@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import psycopg
 
-from orchestration.errors import Busy, LeaseLost, SluiceError
+from orchestration.errors import Busy, Cancelled, LeaseLost, SluiceError
 from orchestration.failures import classify
 from orchestration.failures.backoff import backoff_s, pause_s
 from orchestration.faultpoints import FaultPoint, reach
@@ -188,7 +188,7 @@ class StageRunner:
                 except LeaseLost:
                     raise
                 except Exception as error:  # noqa: BLE001 - every failure becomes a row
-                    failure = classify(error)
+                    failure = self._cancellation() or classify(error)
                     get_logger().error(
                         "stage failed",
                         error_code=failure.code,
@@ -204,6 +204,14 @@ class StageRunner:
                 # What is finished gave its lease back in the same transaction.
                 if claim.unit not in self.report.finished:
                     self._give_back(claim.lease)
+
+    def _cancellation(self) -> Cancelled | None:
+        """The cause of whatever failed once somebody asked to stop: its statement was ended for it."""
+        try:
+            self._context.check_leases()
+        except Cancelled as cancelled:
+            return cancelled
+        return None
 
     def _write_down(self, result: UnitDone | UnitFailed, leases: dict[Unit, Lease]) -> Unit | None:
         """Records a result; returns the unit that is settled by it (None for a mere step)."""

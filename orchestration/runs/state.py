@@ -195,3 +195,14 @@ def close_stages(connection: psycopg.Connection, run_id: str) -> None:
         "where run_id = %s and status = 'running'",
         [run_id],
     )
+
+
+def record_action(
+    connection: psycopg.Connection, action: str, target: str, reason: str, actor: str | None
+) -> None:
+    """Keeps for ever what an operator did; without `actor` it is the session's login role."""
+    connection.execute(
+        "insert into ops.operator_actions (action, target, reason, actor) "
+        "values (%s, %s, %s, coalesce(%s, session_user))",
+        [action, target, reason, actor],
+    )

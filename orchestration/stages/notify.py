@@ -1,15 +1,19 @@
 """Notify: owners are told what became of the run. A message is a row first; delivery comes after.
 
 The only channel of this version is the log. A message that cannot be delivered stays in the outbox
-and never changes the outcome of a run.
+and never changes the outcome of a run; whoever delivers next, for whatever run, delivers it too.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
 
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import digest
 from orchestration.logs import get_logger
 from orchestration.model import StageName
+from orchestration.sql.queries import query
 from orchestration.stages.base import (
     Checkpoint,
     Claim,
@@ -19,11 +23,11 @@ from orchestration.stages.base import (
     UnitDone,
     UnitResult,
 )
-from orchestration.warehouse.fence import assert_fence
+from orchestration.warehouse.fence import Lease, assert_fence, outbox_lease
 
 
 class NotifyStage:
-    """One unit: the messages of this run that nobody has delivered yet."""
+    """One unit: the messages of this run, and with them those that no living worker has in hand."""
 
     name = StageName.NOTIFY
 
@@ -37,36 +41,59 @@ class NotifyStage:
                 pipeline=context.pipeline.name,
                 stage=self.name,
                 source_partition=digest([context.run.run_id, [row[0] for row in rows]]),
-                lease_name=context.run_lease.name,
+                lease_name=outbox_lease(context.pipeline.name),
                 input_ref=context.run.run_id,
             )
         ]
 
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
-        return set(checkpoints)
+        """What was told is not told again; it is only done anew when something waits."""
+        waiting = waiting_messages(
+            context.connection, context.pipeline.name, run_id=context.run.run_id
+        )
+        return set() if waiting else set(checkpoints)
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
-        rows = context.connection.execute(
-            "select outbox_id, kind, owner, dedup_key, payload from ops.outbox "
-            "where run_id = %s and delivered_at is null order by outbox_id",
-            [context.run.run_id],
-        ).fetchall()
-        for outbox_id, kind, owner, dedup_key, payload in rows:
-            get_logger().info(
-                "notification", kind=kind, owner=owner, key=dedup_key, payload=payload
-            )
-            reach(FaultPoint.NOTIFY_BEFORE_DELIVERY)
-            with context.connection.transaction():
-                assert_fence(context.connection, claims[0].lease)
-                context.connection.execute(
-                    "update ops.outbox set delivered_at = clock_timestamp() "
-                    "where outbox_id = %s and delivered_at is null",
-                    [outbox_id],
-                )
-        reach(FaultPoint.NOTIFY_AFTER_DELIVERY)
-        for claim in claims:
-            yield UnitDone(claim.unit, output_ref=f"delivered/{len(rows)}")
+        [claim] = claims
+        delivered = deliver_waiting(
+            context.connection, context.pipeline.name, claim.lease, run_id=context.run.run_id
+        )
+        yield UnitDone(claim.unit, output_ref=f"delivered/{delivered}")
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
         [checkpoint] = finished.values()
         return Conclusion(checkpoint.output_ref or "")
+
+
+def waiting_messages(
+    connection: psycopg.Connection, pipeline: str, *, run_id: str | None
+) -> list[tuple[Any, ...]]:
+    """(outbox id, kind, owner, key, payload) of what nobody has delivered, the oldest first.
+
+    Of the run `run_id`, and of all that have ended, were given up by their worker, or were no run.
+    """
+    return connection.execute(
+        query("outbox_waiting"), {"pipeline": pipeline, "run_id": run_id}
+    ).fetchall()
+
+
+def deliver_waiting(
+    connection: psycopg.Connection, pipeline: str, lease: Lease, *, run_id: str | None = None
+) -> int:
+    """Tells the owners and marks each message; returns how many there were.
+
+    Needs the pipeline's `outbox_lease` and autocommit. Raises `LeaseLost`.
+    """
+    waiting = waiting_messages(connection, pipeline, run_id=run_id)
+    for outbox_id, kind, owner, dedup_key, payload in waiting:
+        get_logger().info("notification", kind=kind, owner=owner, key=dedup_key, payload=payload)
+        reach(FaultPoint.NOTIFY_BEFORE_DELIVERY)
+        with connection.transaction():
+            assert_fence(connection, lease)
+            connection.execute(
+                "update ops.outbox set delivered_at = clock_timestamp() "
+                "where outbox_id = %s and delivered_at is null",
+                [outbox_id],
+            )
+    reach(FaultPoint.NOTIFY_AFTER_DELIVERY)
+    return len(waiting)

@@ -70,7 +70,10 @@ class PublishStage:
                 context.pipeline.name,
                 version,
                 lease=claim.lease,
-                patience=Patience(wait_s=min(policy.grace_seconds, context.budget.remaining_s)),
+                patience=Patience(
+                    wait_s=min(policy.grace_seconds, context.budget.remaining_s),
+                    check=context.check_leases,
+                ),
             )
             context.check_leases()
         reach(FaultPoint.PUBLISH_AFTER_PREPARE)

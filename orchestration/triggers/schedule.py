@@ -25,6 +25,12 @@ def closed_days(schedule: Schedule, tick: datetime) -> list[str]:
     return [(today - timedelta(days=ago)).isoformat() for ago in range(schedule.days, 0, -1)]
 
 
+def last_closed_day(pipeline: PipelineSpec, moment: datetime) -> date:
+    """Yesterday at `moment`, in the zone that the pipeline's days are in (UTC if it names none)."""
+    zone = pipeline.schedule.time_zone if pipeline.schedule else "UTC"
+    return moment.astimezone(ZoneInfo(zone)).date() - timedelta(days=1)
+
+
 def scheduled_request(
     pipeline: PipelineSpec, moment: datetime, *, publish: bool = True
 ) -> RunRequest:

@@ -13,6 +13,7 @@ from psycopg.rows import class_row
 
 from ingestion.artifacts import (
     Measured,
+    copy_artifact_rows,
     delete_artifact_rows,
     measure_artifacts,
     replace_artifact_rows,
@@ -154,7 +155,13 @@ def adopt_artifact(
                     "source has other content now; run the same command with --refresh",
                     code="artifact_damaged",
                 )
-            replace_artifact_rows(connection, resource, damaged.artifact_id, artifact_id)
+            replace_artifact_rows(
+                connection,
+                resource,
+                damaged.artifact_id,
+                artifact_id,
+                partition=damaged.partition,
+            )
             return damaged.artifact_id, measured.checksum
         quarantined = keep_rejected()
         if measured.rows != fetched.accepted or quarantined != fetched.rejected:
@@ -190,12 +197,39 @@ def adopt_artifact(
                 code="artifact_abandoned",
                 transient=True,
             )
+        _heal_earlier_revisions(connection, resource, artifact_id, measured)
     return artifact_id, measured.checksum
 
 
 def _adopted_before(connection: psycopg.Connection, artifact_id: ArtifactId) -> Artifact | None:
     new = find_artifacts(connection, [artifact_id])[artifact_id]
     return find_adopted(connection, new.pipeline, [new.partition]).get(new.partition)
+
+
+def _heal_earlier_revisions(
+    connection: psycopg.Connection, resource: Resource, artifact_id: ArtifactId, measured: Measured
+) -> None:
+    """Gives earlier revisions of the same content back what they lost since they were adopted.
+
+    Equal content is one manifest, and that names the revision which was accepted first.
+    """
+    new = find_artifacts(connection, [artifact_id])[artifact_id]
+    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+        earlier = cursor.execute(
+            f"select {_COLUMNS} from ops.artifacts where pipeline = %s and resource = %s "  # noqa: S608
+            "and window_name = %s and revision < %s and acceptance = 'accepted' and checksum = %s",
+            [new.pipeline, new.resource, new.window_name, new.revision, measured.checksum],
+        ).fetchall()
+    intact = intact_artifacts(connection, earlier)
+    for artifact in earlier:
+        if artifact.artifact_id not in intact:
+            copy_artifact_rows(
+                connection,
+                resource,
+                artifact.artifact_id,
+                artifact_id,
+                partition=artifact.partition,
+            )
 
 
 _DEAD = """

@@ -50,6 +50,8 @@ class Warehouse:
 
     owner_url: str
     roles_secret: str | None = None
+    worker: str = ""
+    """Whose sessions these are; it stands in their names."""
 
     def url(self, role: Role | None = None, **session: str) -> str:
         """A libpq URL for this role (None: the owner), with session settings in its options."""
@@ -57,7 +59,8 @@ class Warehouse:
         user, password = parts.username, unquote(parts.password) if parts.password else None
         if role is not None:
             user, password = role.value, self.role_password(role)
-        return _assemble(parts, user, password, {**SESSION_OPTIONS, **session})
+        named = self._session_name(role) if self.worker else None
+        return _assemble(parts, user, password, {**SESSION_OPTIONS, **session}, named)
 
     def role_password(self, role: Role) -> str | None:
         parts = urlsplit(self.owner_url)
@@ -71,6 +74,8 @@ class Warehouse:
         port = f":{parts.port}" if parts.port else ""
         password = quote(self.role_password(role) or "trusted", safe="")
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if self.worker:
+            query["application_name"] = self._session_name(role)
         tail = f"?{urlencode(query, quote_via=quote)}" if query else ""
         return f"postgresql://{role.value}:{password}@{host}{port}{parts.path}{tail}"
 
@@ -89,12 +94,24 @@ class Warehouse:
             self.url(role, **session),
             autocommit=autocommit,
             connect_timeout=CONNECT_TIMEOUT_S,
-            application_name=f"sluice {role.value.removeprefix('sluice_') if role else 'owner'}",
+            application_name=self._session_name(role),
         )
 
+    def _session_name(self, role: Role | None) -> str:
+        kind = role.value.removeprefix("sluice_") if role else "owner"
+        return f"sluice {kind} {self.worker}".rstrip()
 
-def _assemble(parts: Any, user: str | None, password: str | None, session: dict[str, str]) -> str:
+
+def _assemble(
+    parts: Any,
+    user: str | None,
+    password: str | None,
+    session: dict[str, str],
+    session_name: str | None,
+) -> str:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if session_name:
+        query["application_name"] = session_name
     own = query.pop("options", "")
     options = " ".join(f"-c {name}={_escape_option(value)}" for name, value in session.items())
     query["options"] = f"{own} {options}".strip()

@@ -32,6 +32,11 @@ def build_lease(pipeline: str) -> str:
     return f"build/{pipeline}"
 
 
+def outbox_lease(pipeline: str) -> str:
+    """One process at a time tells what waits in the pipeline's outbox."""
+    return f"outbox/{pipeline}"
+
+
 def assert_fence(connection: psycopg.Connection, lease: Lease) -> None:
     """Keeps the lease from changing hands until the caller's transaction ends.
 

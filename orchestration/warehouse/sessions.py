@@ -5,6 +5,7 @@ A session that was cut is found out before it is handed out again, and replaced.
 
 import psycopg
 
+from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role, Warehouse
 
 
@@ -28,6 +29,15 @@ class Sessions:
         """Closes all of them; they open again when asked for."""
         while self._open:
             self._open.popitem()[1].close()
+
+
+def stop_statements(warehouse: Warehouse, role: Role) -> None:
+    """Stops what the worker's sessions of this role are executing, from any process or thread.
+
+    The sessions stay, and get SQLSTATE 57014. Every role may do so to itself.
+    """
+    with warehouse.connect(role, autocommit=True) as connection:
+        connection.execute(query("sessions_stop_statements"))
 
 
 def _is_usable(connection: psycopg.Connection) -> bool:

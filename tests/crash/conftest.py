@@ -3,10 +3,12 @@
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
 from harness import Sluice
+from observation import REQUEST, observe
 from psycopg import sql
 from warm import WarmProcess, WarmSluice
 
@@ -56,3 +58,11 @@ def fresh_sluice(
     yield make
     while databases:
         administer("drop database {} with (force)", databases.pop())
+
+
+@pytest.fixture(scope="session")
+def undisturbed(fresh_sluice: Callable[[], Sluice]) -> dict[str, Any]:
+    """What a run leaves behind that nothing happened to."""
+    sluice = fresh_sluice()
+    assert sluice.json(*REQUEST)["outcome"] == "published"
+    return observe(sluice)

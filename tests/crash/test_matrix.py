@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from observation import REQUEST, STAGES, differences, observe
+from observation import REQUEST, STAGES, differences
 from sabotage import SHARED, Kind, Sabotage
 from warm import WarmSluice
 
@@ -19,20 +19,14 @@ MATRIX = [
     (point, stage, kind)
     for point in FaultPoint
     for stage in (STAGES if point in SHARED else [""])
-    for kind in Kind
+    # A process that is only paused goes on by itself; test_paused and test_two_publishers wake them.
+    for kind in (Kind.SIGKILL, Kind.EXCEPTION, Kind.CUT, Kind.RESTART)
 ]
 HISTORY = {"checkpoints", "run_stages", "messages", "verdicts"}
 # `make test` draws a sample, another one for another SLUICE_TEST_SEED; `make test-crash` does all.
 DICE = random.Random(os.environ.get("SLUICE_TEST_SEED", "sluice"))
 SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "3"))
 CHOSEN = MATRIX if len(MATRIX) <= SAMPLE else DICE.sample(MATRIX, SAMPLE)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(fresh_sluice: Callable[[], WarmSluice]) -> dict[str, Any]:
-    sluice = fresh_sluice()
-    assert sluice.json(*REQUEST)["outcome"] == "published"
-    return observe(sluice)
 
 
 @pytest.mark.slow
@@ -51,8 +45,8 @@ def test_a_failure_at_any_point_leaves_no_trace_after_resuming(
         point, stage, kind, sluice.warehouse.database, server.superuser_url("postgres"),
         str(server.home),
     )  # fmt: skip
-    first = replace(sluice, sabotage=sabotage).call(*REQUEST, "--json")
-    assert (sluice.home / "struck").read_text() == kind, first.stderr[-2000:]
+    first = replace(sluice, sabotage=(sabotage,)).call(*REQUEST, "--json")
+    assert (sluice.home / "struck").read_text().startswith(kind), first.stderr[-2000:]
     last = replace(sluice, home=tmp_path).json(*REQUEST)
     assert last["outcome"] in {"published", "unchanged"}
     found = differences(sluice, undisturbed)

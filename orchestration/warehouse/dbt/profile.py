@@ -20,7 +20,8 @@ _NUMBERS = ("connect_timeout", "keepalives_idle")
 
 def write_session_profile(folder: Path, url: str, threads: int) -> None:
     """`folder`/profiles.yml for one attempt; its target never changes, so neither do keys."""
-    _write(folder / "profiles.yml", _profile(url, PARSE_SCHEMA, threads, application="sluice dbt"))
+    named = str(conninfo_to_dict(url).get("application_name") or "sluice dbt")
+    _write(folder / "profiles.yml", _profile(url, PARSE_SCHEMA, threads, application=named))
 
 
 def write_analyst_profile(path: Path, url: str, schema: str, threads: int = 4) -> None:

@@ -35,7 +35,7 @@ REFUSALS = [
     ('root certificate file "/x" does not exist', "28000"),
     ("server does not support SSL, but SSL was required", "28000"),
     ('FATAL:  database "x" does not exist', "3D000"),
-    ('FATAL:  database "x" is not currently accepting connections', "3D000"),
+    ('FATAL:  database "x" is not currently accepting connections', "57P03"),
     ('FATAL:  permission denied for database "x"', "42501"),
     ('FATAL:  unrecognized configuration parameter "x"', "42704"),
     ('FATAL:  invalid value for parameter "x": "y"', "42704"),
