@@ -38,6 +38,7 @@ from orchestration.warehouse.planning import keys_of, plan_now, sources_of
 from orchestration.warehouse.segments.arrange import arrange_segments
 from orchestration.warehouse.segments.independence import check_independence
 from orchestration.warehouse.store import (
+    abandon_earlier,
     adopt_relations,
     register_loading,
     sweep_abandoned,
@@ -110,6 +111,7 @@ class TransformStage:
         check_models(graph, context.pipeline.publishes)
         with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
             keys = keys_of(connection, graph, manifest)
+            abandon_earlier(connection, claim.lease)
             sweep_abandoned(connection)
             plan, relations = self._build(context, connection, session, graph, keys, claim)
             identity = version_id(

@@ -127,6 +127,21 @@ def verify_adopted(connection: psycopg.Connection, relations: Collection[str]) -
     )
 
 
+def abandon_earlier(connection: psycopg.Connection, lease: Lease) -> None:
+    """Gives up what earlier attempts under the lease were building, also in this very process.
+
+    Whoever calls it holds the lease and builds nothing yet. One transaction; the transformer's
+    connection. Raises `LeaseLost`.
+    """
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "update ops.relations set state = 'abandoned' "
+            "where state = 'loading' and lease_name = %s",
+            [lease.name],
+        )
+
+
 def sweep_abandoned(connection: psycopg.Connection) -> list[str]:
     """Gives up what dead attempts were building, then drops it; returns what was dropped.
 

@@ -117,6 +117,10 @@ WRITES: dict[str, tuple[Role, Write]] = {
             c, [replace(RELATION, relation_name="dim_carrier__later")], run_id=RUN, lease=lease
         ),
     ),
+    "abandon_earlier": (
+        Role.TRANSFORMER,
+        lambda _, c, lease: store.abandon_earlier(c, lease),
+    ),
     "adopt_relations": (
         Role.TRANSFORMER,
         lambda _, c, lease: store.adopt_relations(c, [RELATION], lease),

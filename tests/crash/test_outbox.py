@@ -38,7 +38,7 @@ class Town:
         for line in done.stderr.splitlines():
             event = json.loads(line) if line.startswith("{") else {}
             if event.get("event") == "notification":
-                self.told[event["key"].partition(":")[0]] += 1
+                self.told[event["kind"]] += 1
         return done.returncode
 
     def run(self, day: str, **options: Any) -> int:
