@@ -36,8 +36,16 @@ OBSERVATIONS = {
     "relations": "select model, content_key, kind, row_count, columns::text from ops.relations "
     "where state = 'adopted'",
     "unknown_in_store": "select relname from pg_class where relnamespace = 'store'::regnamespace "
-    "and relkind in ('r', 'v') and relname not in "
+    "and relkind in ('r', 'v') and regexp_replace(relname, '__live$', '') not in "
     "(select relation_name from ops.relations where state = 'adopted')",
+    "segments": "select r.model, s.partition, s.partition_key, s.row_count "
+    "from ops.segment_partitions s join ops.relations r using (relation_name) "
+    "where r.state = 'adopted'",
+    "view_segments": "select r.model, v.hidden, (select array_agg(s.partition order by s.partition) "
+    "from ops.segment_partitions s where s.relation_name = v.segment_name) "
+    "from ops.view_segments v join ops.relations r on r.relation_name = v.view_name "
+    "where r.state = 'adopted'",
+    "partition_checks": "select model, definition_key, partitions from ops.partition_checks",
     "versions": "select version_id, pipeline, manifest_id, code_id, degraded, state from ops.versions",
     "version_models": "select version_id, model, content_key, published, parents, resources "
     "from ops.version_models",
