@@ -38,6 +38,7 @@ def attend(order: dict[str, Any]) -> None:
     child = os.fork()
     if child == 0:
         become(order)
+    Path(order["outputs"], "pid").write_text(str(child))
     _, status = os.waitpid(child, 0)
     Path(order["outputs"], "code").write_text(str(os.waitstatus_to_exitcode(status)))
     os._exit(0)
