@@ -87,23 +87,24 @@ def open_session(
     from great_expectations.datasource.fluent.interfaces import TestConnectionError
     from sqlalchemy import event
 
-    url, options, application = _split_options(connection_url)
+    url, options = _split_options(connection_url)
     wanted = {
         "search_path": f'"{search_path}"',
         "statement_timeout": str(int(statement_timeout_s * 1000)),
         **settings,
         "default_transaction_read_only": "on",
     }
+    if "application_name=" not in options:
+        wanted["application_name"] = "sluice-gate"
     arguments = {
-        "application_name": application,
         "connect_timeout": 10,
         "options": " ".join([options, *(_option(*item) for item in wanted.items())]).strip(),
     }
-    datasource_name = f"warehouse-{uuid.uuid4().hex}"
+    name = f"warehouse-{uuid.uuid4().hex}"
     with _silent():
         try:
             datasource = context.data_sources.add_postgres(
-                datasource_name,
+                name,
                 connection_string=url,
                 create_temp_table=False,
                 kwargs={"connect_args": arguments, "pool_size": 1, "max_overflow": 0},
@@ -120,12 +121,11 @@ def open_session(
         finally:
             session.engine.dispose()
             datasource.get_engine().dispose()
-            context.data_sources.delete(datasource_name)
+            context.data_sources.delete(name)
 
 
-def _split_options(connection_url: str) -> tuple[str, str, str]:
-    """The URL as Great Expectations accepts it, and taken out of it libpq's `options` and the name
-    of the session.
+def _split_options(connection_url: str) -> tuple[str, str]:
+    """The URL as Great Expectations accepts it, and libpq's `options` taken out of it.
 
     It insists on a host and takes a bare `$` for a template; SQLAlchemy writes `$` as %24.
     """
@@ -137,12 +137,11 @@ def _split_options(connection_url: str) -> tuple[str, str, str]:
     except ArgumentError:
         raise EvaluationFailedError(_MALFORMED_URL) from None
     options = url.query.get("options", "")
-    name = str(url.query.get("application_name", "sluice-gate"))
-    url = url.difference_update_query(["options", "application_name"])
+    url = url.difference_update_query(["options"])
     if not url.host:
         url = url.set(host="localhost")
     found = options if isinstance(options, str) else " ".join(options)
-    return url.render_as_string(hide_password=False), found, name
+    return url.render_as_string(hide_password=False), found
 
 
 def _option(name: str, value: str) -> str:

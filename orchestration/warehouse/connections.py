@@ -59,8 +59,8 @@ class Warehouse:
         user, password = parts.username, unquote(parts.password) if parts.password else None
         if role is not None:
             user, password = role.value, self.role_password(role)
-        named = self._session_name(role) if self.worker else None
-        return _assemble(parts, user, password, {**SESSION_OPTIONS, **session}, named)
+        named = {"application_name": self._session_name(role)} if self.worker else {}
+        return _assemble(parts, user, password, {**SESSION_OPTIONS, **named, **session})
 
     def role_password(self, role: Role) -> str | None:
         parts = urlsplit(self.owner_url)
@@ -102,16 +102,8 @@ class Warehouse:
         return f"sluice {kind} {self.worker}".rstrip()
 
 
-def _assemble(
-    parts: Any,
-    user: str | None,
-    password: str | None,
-    session: dict[str, str],
-    session_name: str | None,
-) -> str:
+def _assemble(parts: Any, user: str | None, password: str | None, session: dict[str, str]) -> str:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if session_name:
-        query["application_name"] = session_name
     own = query.pop("options", "")
     options = " ".join(f"-c {name}={_escape_option(value)}" for name, value in session.items())
     query["options"] = f"{own} {options}".strip()

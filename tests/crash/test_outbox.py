@@ -119,8 +119,19 @@ def test_operators_tell_at_once_what_they_did(sluice: WarmSluice, kill: Sabotage
     assert (town.told, town.waiting()) == ({"published": 1, "failed": 1}, [])
     assert town.run(SECOND) == 0
     assert town.call("rollback", "--reason", "drill") == 0
-    assert town.told["published"] == 2 + 1
+    assert town.told == {"published": 2, "failed": 1, "rolled_back": 1}
     assert town.waiting() == []
+    # By the login of whoever gave the command, not by the role that wrote it down.
+    assert sluice.query("select action, actor from ops.operator_actions order by action_id") == [
+        ("cancel", "sluice_owner"),
+        ("rollback", "sluice_owner"),
+    ]
+    assert sluice.query("select cancel_requested_by from ops.runs order by 1 limit 1") == [
+        ("sluice_owner",)
+    ]
+    assert sluice.query("select actor from ops.publications where kind = 'rollback'") == [
+        ("sluice_owner",)
+    ]
 
 
 def test_what_a_living_worker_has_in_hand_is_left_to_it(sluice: Sluice) -> None:

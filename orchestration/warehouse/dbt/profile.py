@@ -19,9 +19,11 @@ _NUMBERS = ("connect_timeout", "keepalives_idle")
 
 
 def write_session_profile(folder: Path, url: str, threads: int) -> None:
-    """`folder`/profiles.yml for one attempt; its target never changes, so neither do keys."""
-    named = str(conninfo_to_dict(url).get("application_name") or "sluice dbt")
-    _write(folder / "profiles.yml", _profile(url, PARSE_SCHEMA, threads, application=named))
+    """`folder`/profiles.yml for one attempt; its target never changes, so neither do keys.
+
+    Who works stands in the session's options: a name in here would overrule it.
+    """
+    _write(folder / "profiles.yml", _profile(url, PARSE_SCHEMA, threads, application=""))
 
 
 def write_analyst_profile(path: Path, url: str, schema: str, threads: int = 4) -> None:
@@ -40,7 +42,7 @@ def database_of(url: str) -> str:
 
 def target_values(url: str, threads: int) -> dict[str, Any]:
     """What Jinja may read in `target` in a session; dbt shows it no password."""
-    output = _output(url, PARSE_SCHEMA, threads, application="sluice dbt")
+    output = _output(url, PARSE_SCHEMA, threads, application="")
     return {name: value for name, value in output.items() if name != "password"}
 
 
