@@ -29,11 +29,16 @@ class Manifest:
         return {resource: digest(sorted(entries)) for resource, entries in parts.items()}
 
     def windows(self, resources: Sequence[str]) -> dict[str, dict[str, Artifact]]:
-        """resource → window → artifact, for those of the resources that are loaded by window."""
-        found: dict[str, dict[str, Artifact]] = {}
+        """resource → window → artifact, for those of the resources that are loaded by window.
+
+        One of which nothing is there has no windows, whichever way it is going to be loaded.
+        """
+        found: dict[str, dict[str, Artifact]] = {resource: {} for resource in resources}
         for artifact in self.artifacts:
-            if artifact.resource in resources and artifact.window_name != SNAPSHOT:
-                found.setdefault(artifact.resource, {})[artifact.window_name] = artifact
+            if artifact.window_name == SNAPSHOT:
+                found.pop(artifact.resource, None)
+            elif artifact.resource in found:
+                found[artifact.resource][artifact.window_name] = artifact
         return found
 
 

@@ -14,9 +14,14 @@ def identifier(name: str) -> sql.Identifier:
 
     Raises `ValueError` for anything else, so that nothing surprising reaches the catalogue.
     """
-    if not _IDENTIFIER.match(name):
+    if not is_identifier(name):
         raise ValueError(f"not a name for a database object: {name!r}")
     return sql.Identifier(name)
+
+
+def is_identifier(name: str) -> bool:
+    """Whether `identifier` takes it."""
+    return _IDENTIFIER.match(name) is not None
 
 
 def qualified(schema: str, name: str) -> sql.Composed:

@@ -10,7 +10,7 @@ from orchestration.errors import ConfigurationError
 from orchestration.warehouse.dbt.canonical import Word, words_of
 from orchestration.warehouse.dbt.graph import PLACEHOLDER_DATABASE, ModelNode, ProjectGraph
 from orchestration.warehouse.dbt.partitioning import partition_refusals, unsettled_readers
-from orchestration.warehouse.names import MODEL_NAME_LENGTH
+from orchestration.warehouse.names import MODEL_NAME_LENGTH, is_identifier
 
 # fmt: off
 _MOMENT_WORDS = frozenset({
@@ -95,6 +95,8 @@ def declared_refusals(model: ModelNode, language: str = "sql") -> Iterator[str]:
     title = model.title
     if len(model.name.encode()) > MODEL_NAME_LENGTH:
         yield f"{title}: the name is longer than {MODEL_NAME_LENGTH} bytes; shorten it"
+    elif not is_identifier(model.name):
+        yield f"{title}: the name has more than small letters, digits and _; rename it"
     if language != "sql":
         yield f"{title}: models in {language} are not supported; write it in SQL"
     elif model.materialized not in _BUILT:

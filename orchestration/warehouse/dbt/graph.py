@@ -68,8 +68,20 @@ class ModelNode:
 
     @property
     def contract_columns(self) -> tuple[str, ...]:
-        """The columns of the enforced contract, in order; empty without one."""
-        return tuple(str(entry[0]) for entry in self.contract if isinstance(entry, list))
+        """The columns of the enforced contract in order, as the table has them; empty without one."""
+        return tuple(
+            str(name) if is_quoted else str(name).lower()
+            for name, _, is_quoted, _ in self._contract_entries
+        )
+
+    @property
+    def contract_types(self) -> tuple[str, ...]:
+        """What the contract says of their types, in the same order."""
+        return tuple(str(kind) for _, kind, _, _ in self._contract_entries)
+
+    @property
+    def _contract_entries(self) -> list[list[Any]]:
+        return [entry for entry in self.contract if isinstance(entry, list)]
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _partition_key(
     parts = [base]
     for name, held in inputs.items():
         parts.append(name)
-        parts += [held.get(window, "-") for window in windows]
+        parts += [f"{window} {held.get(window, '-')}" for window in windows]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -69,7 +69,8 @@ def with_builds(writer: Writer) -> Any:
 
 def _raw(text: str) -> str:
     """SQL that Jinja leaves as it is."""
-    return "{% raw %}" + text + "{% endraw %}"
+    # The one word that would end it is cut in two.
+    return "{% raw %}" + text.replace("endraw", "end{% endraw %}{% raw %}raw") + "{% endraw %}"
 
 
 def _rename(node: Any, database: str, schema: str, alias: str) -> None:

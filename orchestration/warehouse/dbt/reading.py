@@ -47,6 +47,7 @@ def read_model(
     """The node as a value, without its compiled SQL (`with_compiled` adds that)."""
     node = manifest.nodes[unique_id]
     config = node.config.to_dict(omit_none=False)
+    config["lookback"] = _lookback(node, config)
     meta = config.get("meta") or {}
     is_seed = node.resource_type == "seed"
     materialized = "seed" if is_seed else str(config.get("materialized"))
@@ -68,7 +69,7 @@ def read_model(
         seed_checksum=_file_digest(project_dir / node.original_file_path) if is_seed else None,
         depends_on_moment=tuple(sorted(map(str, meta.get("depends_on_moment") or ()))),
         partition_by=config.get("partition_by"),
-        lookback=_lookback(node, config),
+        lookback=config["lookback"],
         group=node.config.group if hasattr(node.config, "group") else None,
         description=node.description,
     )
@@ -117,7 +118,7 @@ class _Reads:
 def _lookback(node: Any, config: Mapping[str, Any]) -> Any:
     """The declared number of earlier partitions; dbt's own default of 1 is nobody's declaration."""
     declared = {*node.unrendered_config, *getattr(node, "config_call_dict", {})}
-    return config["lookback"] if "lookback" in declared else 0
+    return config.get("lookback", 0) if "lookback" in declared else 0
 
 
 def _resource(source: Any, node: Any) -> str:

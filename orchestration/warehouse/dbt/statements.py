@@ -19,12 +19,12 @@ from orchestration.warehouse.dbt.plan import BuildPlan, PlannedRelation
 from orchestration.warehouse.names import staging_table
 from orchestration.warehouse.segments.texts import (
     STORE_SCHEMA,
-    only_partitions,
     resolve,
     segment_views,
     some_artifacts,
     some_partitions,
     temporary_view,
+    without_partitions,
     written,
 )
 
@@ -91,7 +91,7 @@ class Writer:
         inputs = _Inputs(self, windows, salt)
         code = inputs.code(model)
         if model.lookback:
-            code = only_partitions(code, sorted(partitions))
+            code = without_partitions(code, sorted(windows - set(partitions)))
         return tuple(inputs.statements), code
 
     def _views_of(self, model: str) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class _Inputs:
             return self._writer.live(resource)
         wanted = [held[window] for window in self._windows if window in held]
         columns = self._writer.sources.columns[resource]
-        return self._make(staging_table(resource), some_artifacts(resource, columns, wanted))
+        return self._make(resource, some_artifacts(resource, columns, wanted))
 
     def _parent(self, name: str) -> str:
         parent = self._writer.graph.model(name)
@@ -151,12 +151,15 @@ class _Inputs:
         if not parent.is_partitioned:
             return self._make(name, self.code(parent))
         pieces = self._writer.plan.pieces[name]
+        if not pieces:
+            # Its view shows nothing, but knows the types.
+            return self._writer.stored(name)
         return self._make(name, some_partitions(parent.contract_columns, pieces, self._windows))
 
     def _make(self, name: str, code: str) -> str:
         if name not in self._made:
             token = hashlib.sha256(f"{self._salt}:{name}".encode()).hexdigest()[:12]
-            view = f"{name[:40]}__{token}"
+            view = f"{name.replace('.', '__')[:40]}__{token}"
             self.statements.append(temporary_view(view, code))
             self._made[name] = written("pg_temp", view)
         return self._made[name]

@@ -33,12 +33,14 @@ def count_partitions(
         )
     ).fetchall()
     counts: dict[str | None, int] = dict(rows)
-    foreign = sorted(str(name) for name in set(counts) - set(partitions))
+    foreign = sorted(
+        "null" if name is None else repr(name) for name in set(counts) - set(partitions)
+    )
     if foreign:
         raise TransformFailure(
-            f"{model}: has rows of partition {', '.join(foreign[:5])}, which was not to be built; "
-            f"pass {PARTITION_COLUMN} on from the input that a row comes from, unchanged, then run "
-            "the same command again",
+            f"{model}: has rows with {PARTITION_COLUMN} {', '.join(foreign[:5])}, which was not to be "
+            f"built; pass {PARTITION_COLUMN} on from the input that a row comes from, unchanged, then "
+            "run the same command again",
             code="foreign_partition",
         )
     return {name: counts.get(name, 0) for name in partitions}

@@ -4,26 +4,20 @@ A model that looks at other partitions without saying so (`lookback`) would stor
 time its neighbours are there or not; it is refused the first time its definition is built.
 """
 
-from collections.abc import Mapping, Sequence
-from math import isclose, isnan
-from typing import Any
+from collections.abc import Sequence
 
 import psycopg
-from psycopg import sql
 
 from orchestration.errors import ConfigurationError
-from orchestration.warehouse.dbt.graph import PARTITION_COLUMN, ModelNode
+from orchestration.identity import digest
+from orchestration.warehouse.dbt.graph import ModelNode
 from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.fence import Lease, assert_fence
-from orchestration.warehouse.names import identifier
+from orchestration.warehouse.segments.contents import Content, read_content
 
-_SAMPLES = 3
+# So far beyond the lookback, and weeks, a month, a quarter or a year away, other reads are looked for.
 _NEIGHBOURS = 8
-# Sums of doubles depend on the order of the rows, by far less than any difference that matters.
-_RELATIVE_TOLERANCE = 1e-9
-_FLOATS = ("double precision", "real")
-
-Content = tuple[Any, ...]
+_FAR = (14, 21, *range(28, 32), *range(89, 93), *range(364, 367))
 
 
 def check_independence(connection: psycopg.Connection, writer: Writer, lease: Lease) -> None:
@@ -36,12 +30,14 @@ def check_independence(connection: psycopg.Connection, writer: Writer, lease: Le
         model = writer.graph.model(name)
         keys = writer.keys[name]
         known = sorted(keys.partition_keys or {})
-        if len(known) < 2 or _is_checked(connection, keys.definition_key):
+        checked = _checked_key(writer, name)
+        if len(known) < 2 or _is_checked(connection, checked):
             continue
         samples = _sample(known)
-        for partition in samples:
-            _compare(connection, writer, model, partition, known)
-        record_check(connection, keys.definition_key, name, samples, lease)
+        rows = sum(_compare(connection, writer, model, each, known) for each in samples)
+        # Without any row nothing was seen.
+        if rows:
+            record_check(connection, checked, name, samples, lease)
 
 
 def record_check(
@@ -61,6 +57,22 @@ def record_check(
         )
 
 
+def _checked_key(writer: Writer, name: str) -> str:
+    """The definitions that decide it: the model's, and those of views that it reads in parts."""
+    read = {}
+    pending = [name]
+    while pending:
+        model = writer.graph.model(pending.pop())
+        read[model.name] = writer.keys[model.name].definition_key
+        pending += [
+            parent
+            for parent in model.parents
+            if writer.keys[parent].partition_keys is not None
+            and not writer.graph.model(parent).is_partitioned
+        ]
+    return digest([read.pop(name), read])
+
+
 def _is_checked(connection: psycopg.Connection, definition_key: str) -> bool:
     row = connection.execute(
         "select exists (select from ops.partition_checks where definition_key = %s)",
@@ -72,7 +84,7 @@ def _is_checked(connection: psycopg.Connection, definition_key: str) -> bool:
 def _sample(known: Sequence[str]) -> list[str]:
     """The first, the middle and the last: borders are where neighbours are missed."""
     last = len(known) - 1
-    return [known[position] for position in sorted({0, last // 2, last})][:_SAMPLES]
+    return [known[position] for position in sorted({0, last // 2, last})]
 
 
 def _compare(
@@ -81,20 +93,23 @@ def _compare(
     model: ModelNode,
     partition: str,
     known: Sequence[str],
-) -> None:
+) -> int:
+    """How many rows the partition has. Raises `ConfigurationError` when it has others together."""
     position = known.index(partition)
-    reach = model.lookback + _NEIGHBOURS
-    together = known[max(0, position - reach) : position + reach + 1]
+    distances = {*range(model.lookback + _NEIGHBOURS + 1), *_FAR}
+    places = {position + way * distance for way in (-1, 1) for distance in distances}
+    together = [known[place] for place in sorted(places) if 0 <= place < len(known)]
     alone = _content(connection, writer, model, [partition], partition)
     inside = _content(connection, writer, model, together, partition)
-    if _differ(alone, inside):
+    if not alone.matches(inside):
         raise ConfigurationError(
             f"{model.title}: partition {partition} comes out differently when it is built alone "
-            f"({alone[0]} rows) and together with its neighbours ({inside[0]} rows), so it reads "
-            "other partitions. Say how many before it in the config (lookback: N), or take "
-            "partition_by out",
+            f"({alone.rows} rows) and together with its neighbours ({inside.rows} rows), so it reads "
+            "other partitions, or depends on the order in which rows come. Say how many partitions "
+            "before it are read (lookback: N), order what has to be ordered, or take partition_by out",
             code="partitions_depend",
         )
+    return alone.rows
 
 
 def _content(
@@ -104,52 +119,10 @@ def _content(
     partitions: Sequence[str],
     partition: str,
 ) -> Content:
-    """(rows, checksum of all but floats, sum and sum of squares of each float) of the partition."""
+    """What the model makes of `partition` when it is built with `partitions`."""
     views, code = writer.restricted(model, partitions, f"{model.name}:{partitions}")
-    types = _types(model)
-    exact = [name for name in model.contract_columns if types[name] not in _FLOATS]
-    sums = [
-        text.format(sql.Identifier(name))
-        for name in model.contract_columns
-        if types[name] in _FLOATS
-        for text in (sql.SQL("sum({0})"), sql.SQL("sum({0} * {0})"))
-    ]
-    statement = sql.SQL("select {} from ({}\n) as built where {} = {}").format(
-        sql.SQL(", ").join(
-            [
-                sql.SQL("count(*)"),
-                sql.SQL("sum(hashtextextended(row({})::text, 0)::numeric)").format(
-                    sql.SQL(", ").join(sql.Identifier(name) for name in exact)
-                ),
-                *sums,
-            ]
-        ),
-        sql.SQL(code),
-        identifier(PARTITION_COLUMN),
-        sql.Literal(partition),
-    )
-    # The views are needed by this one query; nothing of it stays.
+    # The views are needed by this alone; nothing of them stays.
     with connection.transaction(force_rollback=True):
         for view in views:
             connection.execute(view.encode())
-        return connection.execute(statement).fetchone() or ()
-
-
-def _types(model: ModelNode) -> Mapping[str, str]:
-    return {str(e[0]): str(e[1]).lower() for e in model.contract if isinstance(e, list)}
-
-
-def _differ(alone: Content, inside: Content) -> bool:
-    if alone[:2] != inside[:2]:
-        return True
-    return any(not _close(one, other) for one, other in zip(alone[2:], inside[2:], strict=True))
-
-
-def _close(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (
-        one == other
-        or isclose(one, other, rel_tol=_RELATIVE_TOLERANCE)
-        or (isnan(one) and isnan(other))
-    )
+        return read_content(connection, code, model.contract_columns, partition)

@@ -4,12 +4,16 @@ Pure: partition keys go in, a layout comes out. A view stands on at most `MOST_S
 that catalogue, locks and planning stay bounded however long the history is.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_SEGMENTS = 16
-# After a merge there is room for as many builds again before the next one.
-_AFTER_MERGE = 8
+# So many become one at least, so that there is not a merge every night.
+_FEWEST_MERGED = 4
+# What copying everything would cost, in doublings. Versions that are kept hold on to the segments
+# that a merge replaces, so a small merge is worth more than its rows.
+_COST_OF_ALL = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def lay_out(wanted: Mapping[str, str], segments: Sequence[Segment]) -> Layout:
         visible = offered.pop(name) & left
         left -= visible
         pieces.append(_piece(by_name[name], visible))
-    kept, merge = _choose_merge(pieces, bool(missing))
+    kept, merge = _choose_merge(pieces, len(pieces) + bool(missing) - MOST_SEGMENTS)
     return Layout(tuple(kept), tuple(merge), missing)
 
 
@@ -69,17 +73,30 @@ def _piece(segment: Segment, visible: set[str]) -> Piece:
     )
 
 
-def _choose_merge(pieces: list[Piece], one_more: bool) -> tuple[list[Piece], list[Piece]]:
-    """The smallest pieces become one once there are too many, and those no larger than their sum.
+def _choose_merge(pieces: list[Piece], too_many: int) -> tuple[list[Piece], list[Piece]]:
+    """The pieces to keep, and those to make one of; none while there is room.
 
-    So sizes grow geometrically, and a row is copied a logarithmic number of times.
+    A merge is worth how many times it doubles the size of the piece that a row is in, on average.
+    That is most for many pieces of about one size, so sizes grow geometrically, and a row is copied
+    a logarithmic number of times.
     """
-    if len(pieces) + one_more <= MOST_SEGMENTS:
+    if too_many <= 0:
         return pieces, []
     ranked = sorted(pieces, key=lambda piece: (piece.rows, piece.segment))
-    count = len(pieces) + one_more - _AFTER_MERGE + 1
-    total = sum(piece.rows for piece in ranked[:count])
-    while count < len(ranked) and ranked[count].rows <= total:
-        total += ranked[count].rows
-        count += 1
-    return ranked[count:], ranked[:count]
+    shortest = min(max(too_many + 1, _FEWEST_MERGED), len(ranked))
+    everything = sum(piece.rows for piece in ranked)
+    runs = [
+        (first, last)
+        for first in range(len(ranked))
+        for last in range(first + shortest, len(ranked) + 1)
+    ]
+    first, last = max(runs, key=lambda run: _worth(ranked[slice(*run)], everything))
+    return ranked[:first] + ranked[last:], ranked[first:last]
+
+
+def _worth(run: Sequence[Piece], everything: int) -> float:
+    rows = sum(piece.rows for piece in run)
+    if rows == 0:
+        return math.inf
+    doublings = sum(piece.rows * math.log2(rows / piece.rows) for piece in run if piece.rows)
+    return doublings / rows - _COST_OF_ALL * rows / everything

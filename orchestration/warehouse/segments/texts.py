@@ -24,7 +24,7 @@ def live_name(relation: str) -> str:
 def segment_views(
     relation: str, columns: Sequence[str], pieces: Sequence[Piece]
 ) -> tuple[str, str]:
-    """Statements for `<relation>__live` and `<relation>`, in this order.
+    """Statements for `<relation>__live` and `<relation>`, in this order; they may be run again.
 
     Only slots read the first: a condition in a branch of UNION ALL would keep the planner from
     pulling it up, a column does not. `columns` are those of the contract, `_partition` last.
@@ -43,14 +43,14 @@ def segment_views(
     return (
         _text(
             statement(
-                "create view {view} as {branches}",
+                "create or replace view {view} as {branches}",
                 view=live,
                 branches=sql.SQL(" union all ").join(branches),
             )
         ),
         _text(
             statement(
-                "create view {view} as select {columns} from {live} where _live",
+                "create or replace view {view} as select {columns} from {live} where _live",
                 view=qualified(STORE_SCHEMA, relation),
                 columns=names,
                 live=live,
@@ -109,12 +109,15 @@ def shown_column(name: str) -> sql.Composable:
     )
 
 
-def only_partitions(code: str, partitions: Iterable[str]) -> str:
-    """The rows of these partitions among those that `code` yields."""
+def without_partitions(code: str, partitions: Iterable[str]) -> str:
+    """What `code` yields, without the rows of partitions that are only there to be looked back at.
+
+    Rows of any other partition stay, so that adoption can refuse them.
+    """
     tail = statement(
-        ") as built where built.{partition} = any({wanted})",
+        ") as built where (built.{partition} = any({unwanted})) is not true",
         partition=identifier(PARTITION_COLUMN),
-        wanted=_array(partitions),
+        unwanted=_array(partitions),
     )
     return "\n".join(["select * from (", code, _text(tail)])
 
@@ -146,9 +149,8 @@ def _names(columns: Sequence[str]) -> sql.Composed:
 
 
 def _array(values: Iterable[str], kind: str = "text") -> sql.Composed:
-    return sql.SQL("array[{}]::{}[]").format(
-        sql.SQL(", ").join(sql.Literal(value) for value in values), sql.SQL(kind)
-    )
+    # One constant: thousands of them would be planned one by one whenever somebody reads the view.
+    return sql.SQL("{}::{}[]").format(sql.Literal(list(values)), sql.SQL(kind))
 
 
 def _text(composed: sql.Composable) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from market import Market, make_tables
+from market import make_project as make_market_project
 
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.dbt.build import run_build
@@ -270,3 +272,39 @@ def shop(warehouse: Warehouse, pristine: Any, tmp_path: Path) -> Shop:
     )
     put_orders(warehouse, "m_" + "2" * 16, "a_2", [(9, "2024-02-01", "eve", 5)])
     return Shop(warehouse, project, tmp_path / "work", pristine=parsed)
+
+
+@pytest.fixture(scope="session")
+def market_template(server: EmbeddedServer, template: str) -> str:
+    name = "market_template"
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template} owner sluice_owner")
+    make_tables(Warehouse(server.url(database=name)))
+    return name
+
+
+@pytest.fixture(scope="session")
+def dbt_answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What dbt said about projects, for all tests: parsing is most of what a build costs."""
+    folder = tmp_path_factory.mktemp("dbt") / "answers"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def market(
+    server: EmbeddedServer, market_template: str, tmp_path: Path, dbt_answers: Path
+) -> Iterator[Market]:
+    """A market with three customers; its days are the test's own."""
+    name = f"market_{secrets.token_hex(6)}"
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name} template {market_template} owner sluice_owner")
+        made = Market(
+            Warehouse(server.url(database=name)),
+            make_market_project(tmp_path),
+            tmp_path / "work",
+            dbt_answers,
+        )
+        made.put([("ann", "Oslo"), ("bob", "Rome"), ("eve", "Nowhere")])
+        yield made
+        connection.execute(f"drop database {name} with (force)")
