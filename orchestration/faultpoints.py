@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class FaultPoint(StrEnum):
-    """`stage.moment`, in the order in which a run reaches them."""
+    """`stage.moment`, in the order in which a run reaches them; `prune.moment` for retention."""
 
     RUN_BEFORE_START = "run.before_start"
     RUN_AFTER_START = "run.after_start"
@@ -45,6 +45,19 @@ class FaultPoint(StrEnum):
     NOTIFY_AFTER_DELIVERY = "notify.after_delivery"
     RUN_BEFORE_FINISH = "run.before_finish"
     RUN_AFTER_FINISH = "run.after_finish"
+    PRUNE_AFTER_LEASE = "prune.after_lease"
+    PRUNE_AFTER_VERSION = "prune.after_version"
+    PRUNE_AFTER_SCHEMA = "prune.after_schema"
+    PRUNE_AFTER_MANIFESTS = "prune.after_manifests"
+    PRUNE_AFTER_MARK = "prune.after_mark"
+    PRUNE_AFTER_ROWS = "prune.after_rows"
+    PRUNE_AFTER_RUNS = "prune.after_runs"
+    PRUNE_AFTER_CHECKPOINTS = "prune.after_checkpoints"
+    PRUNE_AFTER_QUARANTINE = "prune.after_quarantine"
+    PRUNE_AFTER_FORGETTING = "prune.after_forgetting"
+    PRUNE_INSIDE_RELATION = "prune.inside_relation"
+    PRUNE_AFTER_RELATION = "prune.after_relation"
+    PRUNE_AFTER_RECORD = "prune.after_record"
 
 
 _armed: dict[tuple[FaultPoint, str], Callable[[], None]] = {}

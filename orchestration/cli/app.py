@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
 
@@ -45,7 +46,7 @@ def options(
     """Recoverable ELT: load, transform, gate and publish, from wherever it got to."""
 
 
-for command in OPERATOR_COMMANDS:
+for command in (*OPERATOR_COMMANDS, *KEEPING_COMMANDS):
     app.command()(command)
 
 

@@ -76,6 +76,21 @@ class ResourceSpec(Declared):
     """Who is told about this resource; without it the stage's or the pipeline's owner."""
 
 
+class Retention(Declared):
+    """What `sluice prune` keeps beside what is needed: the rest goes."""
+
+    previous_versions: Annotated[int, Field(ge=0, le=1000)] = 7
+    """Versions kept to roll back to, beside the published one."""
+    candidate_days: Annotated[int, Field(ge=0, le=3650)] = 14
+    """Days for versions that were never published, unless somebody has to decide about them."""
+    run_days: Annotated[int, Field(ge=1, le=3650)] = 90
+    """Days for what is known of ended runs; a failed one can be resumed for as long."""
+    quarantine_days: Annotated[int, Field(ge=0, le=3650)] = 90
+    """Days for quarantine that was decided on. What is held stays until somebody decides."""
+    log_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Days for log files on the machine that prunes."""
+
+
 class DbtSelection(Declared):
     select: Annotated[tuple[str, ...], Field(min_length=1)]
     """dbt node selection: what a version consists of. +model includes all that the model needs."""
@@ -98,6 +113,8 @@ class PipelineSpec(Declared):
     suites: Annotated[tuple[SuiteName, ...], AfterValidator(_check_unique)] = ()
     """Suites evaluated on every version, as paths under expectations/suites without .yml."""
     stages: Stages
+    retention: Retention = Retention()
+    """How long versions, runs, quarantine and logs are kept."""
 
     @field_validator("resources")
     @classmethod

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from orchestration.errors import ConfigurationError
 from orchestration.identity import VersionId
 from orchestration.publication.shapes import Column, columns_from_json
+from orchestration.publication.versions import refuse_dropped
 from orchestration.publication.views import Slot, Source
 from orchestration.sql.queries import query
 
@@ -121,6 +122,7 @@ def require_version(connection: psycopg.Connection, pipeline: str, version_id: V
         [version_id, pipeline],
     ).fetchone()
     if row is None:
+        refuse_dropped(connection, version_id, pipeline)
         raise ConfigurationError(
             f"pipeline {pipeline} has no version {version_id}; see: sluice versions list",
             code="version_unknown",
@@ -131,7 +133,7 @@ def require_version(connection: psycopg.Connection, pipeline: str, version_id: V
 def read_state(
     connection: psycopg.Connection, pipeline: str, version_id: VersionId
 ) -> PublicationState:
-    """Raises `ConfigurationError` (`version_unknown`)."""
+    """Raises `ConfigurationError` (`version_unknown`, `version_dropped`)."""
     require_version(connection, pipeline, version_id)
     targets = read_targets(connection, version_id)
     models = [target.model for target in targets]

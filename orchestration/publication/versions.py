@@ -77,10 +77,11 @@ def list_versions(
 
 
 def get_version(connection: psycopg.Connection, version_id: VersionId) -> Version:
-    """Raises `ConfigurationError` (`version_unknown`)."""
+    """Raises `ConfigurationError` (`version_unknown`, `version_dropped`)."""
     for version in _versions(connection, pipeline=None, prefix=version_id, limit=_CANDIDATES):
         if version.version_id == version_id:
             return version
+    refuse_dropped(connection, version_id, None)
     raise _unknown(version_id, None)
 
 
@@ -90,7 +91,8 @@ def resolve_version(
     """The one version whose id begins like this; `v_` may be left out.
 
     Without a prefix: the published version of the pipeline, or else the newest version. Raises
-    `ConfigurationError` (`version_unknown`, `version_ambiguous` with the candidates).
+    `ConfigurationError` (`version_unknown`, `version_dropped`, `version_ambiguous` with the
+    candidates).
     """
     if not prefix:
         current = published_version(connection, pipeline) if pipeline else None
@@ -106,11 +108,29 @@ def resolve_version(
     if len(found) == 1 or exact:
         return (exact or found)[0]
     if not found:
+        refuse_dropped(connection, whole, pipeline)
         raise _unknown(prefix, pipeline)
     raise ConfigurationError(
         f"{prefix!r} is the beginning of several versions: "
         f"{', '.join(version.version_id for version in found)}; write more of it",
         code="version_ambiguous",
+    )
+
+
+def refuse_dropped(connection: psycopg.Connection, prefix: str, pipeline: str | None) -> None:
+    """Raises `ConfigurationError` (`version_dropped`) if retention dropped a version of this name."""
+    row = connection.execute(
+        query("publication_dropped"), {"prefix": prefix, "pipeline": pipeline}
+    ).fetchone()
+    if row is None:
+        return
+    version_id, owner, state, dropped_at = row
+    raise ConfigurationError(
+        f"version {version_id} of {owner} ({state}) was dropped by retention on "
+        f"{dropped_at:%Y-%m-%d %H:%M} UTC, with what it was built from, so it can neither be published "
+        "nor looked into. What is kept: sluice versions list; to keep more, raise previous_versions or "
+        "candidate_days in the pipeline file, or pin a version in time",
+        code="version_dropped",
     )
 
 

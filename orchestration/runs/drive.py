@@ -29,6 +29,7 @@ from orchestration.stages.notify import NotifyStage
 from orchestration.stages.publish import PublishStage
 from orchestration.stages.transform import TransformStage
 from orchestration.stages.validate import ValidateStage, rejected_partitions
+from orchestration.warehouse.artifacts import find_adopted
 from orchestration.warehouse.fence import Lease, build_lease
 
 _BUILD_LEASE_WAIT_S = 900.0
@@ -84,16 +85,7 @@ class Drive:
     def _through_stages(self) -> Ended:
         memory = self.context.memory
         self._run(InitializeStage())
-        self._run(ExtractStage())
-        lease = acquire(
-            self.context.connection,
-            build_lease(self.context.pipeline.name),
-            wait_s=_BUILD_LEASE_WAIT_S,
-            on_wait=lambda _: self.context.progress.update(
-                "wait", "another run builds for this pipeline; waiting for it"
-            ),
-            check=self.context.check_leases,
-        )
+        lease = self._extract()
         try:
             with self.heartbeat.keep(lease):
                 report, conclusion = self._run(ValidateStage(), lease)
@@ -109,6 +101,28 @@ class Drive:
                 return self._publish(version, lease)
         finally:
             release(self.context.connection, lease)
+
+    def _extract(self) -> Lease:
+        """Has all partitions extracted, and then the build lease, under which they stay.
+
+        Retention drops under that lease too, so what was reused is looked for again under it.
+        """
+        context = self.context
+        while True:
+            self._run(ExtractStage())
+            lease = acquire(
+                context.connection,
+                build_lease(context.pipeline.name),
+                wait_s=_BUILD_LEASE_WAIT_S,
+                on_wait=lambda _: context.progress.update(
+                    "wait", "another run builds for this pipeline; waiting for it"
+                ),
+                check=context.check_leases,
+            )
+            wanted = {str(item.partition) for item in context.partitions}
+            if wanted == find_adopted(context.connection, context.pipeline.name, wanted).keys():
+                return lease
+            release(context.connection, lease)
 
     def _refused(self, version: VersionId, reason: QualityFailure) -> Ended:
         holds = self.context.pipeline.stages.gate.on_failure is OnFailure.HOLD

@@ -17,14 +17,19 @@ from pathlib import Path
 def work_folder(parent: Path) -> Iterator[Path]:
     """A new folder below `parent`, which is made when missing and swept first."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for left in parent.iterdir():
-        _remove_if_dead(left)
+    sweep_work_folders(parent)
     folder, lock = _new_folder(parent)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def sweep_work_folders(parent: Path) -> None:
+    """Removes the folders below `parent`, which may be missing, whose process is gone."""
+    for left in parent.glob("*"):
+        _remove_if_dead(left)
 
 
 def _new_folder(parent: Path) -> tuple[Path, int]:

@@ -89,15 +89,9 @@ class TransformStage:
         return {
             unit
             for unit, found in checkpoints.items()
-            if not verify_adopted(
-                context.connection,
-                [
-                    model.relation_name
-                    for model in version_models(
-                        context.connection, VersionId(found.output_ref or "")
-                    )
-                ],
-            )
+            # A version that retention dropped has no models left.
+            if (models := version_models(context.connection, VersionId(found.output_ref or "")))
+            and not verify_adopted(context.connection, [item.relation_name for item in models])
         }
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:

@@ -72,11 +72,12 @@ def trigger_key(connection: psycopg.Connection, request: RunRequest) -> str:
         text += "+no-publish"
     if request.refresh:
         text += "+refresh"
+        # By the number and not by how many there are: old runs are forgotten.
         finished = connection.execute(
-            "select count(distinct trigger_key) from ops.runs where pipeline = %s "
-            "and trigger_kind = %s and starts_with(trigger_key, %s) "
-            "and substr(trigger_key, length(%s) + 1) ~ '^-[0-9]+$' and status = 'finished'",
-            [request.pipeline, request.trigger_kind, text, text],
+            "select coalesce(max(substr(trigger_key, length(%s) + 2)::integer), 0) from ops.runs "
+            "where pipeline = %s and trigger_kind = %s and starts_with(trigger_key, %s) "
+            "and substr(trigger_key, length(%s) + 1) ~ '^-[0-9]{1,9}$' and status = 'finished'",
+            [text, request.pipeline, request.trigger_kind, text, text],
         ).fetchone()
         text += f"-{(finished[0] if finished else 0) + 1}"
     return text

@@ -3,13 +3,14 @@
 Recording is idempotent: the id says everything, so what is there already is right.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 
-from orchestration.errors import InternalError
+from orchestration.errors import InternalError, TransformFailure
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
@@ -55,9 +56,10 @@ def record_version(
 ) -> bool:
     """Writes the version as a candidate; False when it was there already, in whatever state.
 
-    One transaction; the transformer's connection. Raises `LeaseLost`.
+    One transaction; the transformer's connection. Raises `LeaseLost`, or `TransformFailure`
+    (transient) when retention dropped a relation that was to be reused.
     """
-    with connection.transaction():
+    with _nothing_dropped(), connection.transaction():
         assert_fence(connection, lease)
         inserted = connection.execute(
             query("store_record_version"),
@@ -84,6 +86,19 @@ def record_version(
                 ],
             )
     return True
+
+
+@contextmanager
+def _nothing_dropped() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.ForeignKeyViolation:
+        raise TransformFailure(
+            "something that this version reuses was dropped a moment ago; run the same command "
+            "again, it builds what is missing",
+            code="reused_dropped",
+            transient=True,
+        ) from None
 
 
 def create_version_views(

@@ -15,13 +15,20 @@ with windows as (
     join ops.versions v using (version_id)
     join ops.manifest_artifacts m using (manifest_id)
     group by 1, 2
+), built_from as (
+    select v.version_id, m.resource, m.window_name
+    from ops.versions v
+    join ops.manifest_artifacts m using (manifest_id)
+    union
+    select d.version_id, n.key, n.value
+    from ops.dropped_versions d
+    cross join lateral jsonb_each_text(d.newest) n
 ), first_published as (
     select n.pipeline, n.resource, n.newest, min(p.published_at) as published_at
     from published n
     join ops.publications p using (pipeline)
-    join ops.versions v on v.version_id = p.version_id
-    join ops.manifest_artifacts m on m.manifest_id = v.manifest_id
-        and m.resource = n.resource and m.window_name = n.newest
+    join built_from b on b.version_id = p.version_id
+        and b.resource = n.resource and b.window_name = n.newest
     group by 1, 2, 3
 )
 select a.pipeline, a.resource as dataset, a.newest as newest_accepted, f.newest as newest_published,
