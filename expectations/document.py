@@ -3,7 +3,9 @@
 Time stamps stay text, and a key written twice is an error instead of a silent last one wins.
 """
 
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,15 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Parse one YAML file. Raises SuiteError when it is not YAML or repeats a key."""
+    document = _parse(path, path.read_bytes())
+    return replace(document, value=deepcopy(document.value))
+
+
+# Every stage of a run asks what its suites mean, and most of the answer's cost is reading YAML.
+@lru_cache(maxsize=128)
+def _parse(path: Path, content: bytes) -> Document:
     try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
+        loader = _Loader(content.decode("utf-8"))
         try:
             node = loader.get_single_node()
             value = loader.construct_document(node) if node is not None else None

@@ -1,8 +1,8 @@
-"""Runs `sluice` commands in forks of one process that has the heavy libraries imported already.
+"""Runs `sluice` commands in forks of one process that has imported the checkout and its libraries.
 
 Each command is a process of its own with its own environment, working directory and output, exactly
-as `sluice` has them, and imports the project (or the copy of it) anew; only the ten seconds of CPU
-that the libraries cost are paid once. For tests that run many whole pipelines.
+as `sluice` has them; a copy of the project is imported anew. Only the ten seconds of CPU that the
+imports cost are paid once. For tests that run many whole pipelines.
 """
 
 import json

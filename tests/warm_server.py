@@ -1,4 +1,4 @@
-"""The process that `warm` forks commands from: heavy libraries imported, nothing of the project.
+"""The process that `warm` forks commands from, with the checkout and heavy libraries imported.
 
 Run as a program. Each line on standard input is an order. Its exit code is written into the pipe
 `code` in its folder of outputs, by a process that waits for the command alone.
@@ -11,20 +11,32 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGES = ("orchestration", "ingestion", "expectations")
+# What a command never imports: programs of their own.
+PROGRAMS = ("__main__", "workflow")
 HEAVY = (
     *("adbc_driver_postgresql.dbapi", "dbt.adapters.postgres", "dbt.cli.main", "dlt"),
     *("great_expectations", "great_expectations.expectations.core", "pyarrow.parquet"),
     *("sqlalchemy.dialects.postgresql.psycopg2", "psycopg", "httpx", "tenacity", "orjson"),
     *("typer", "rich.table", "structlog", "sqlglot", "ruamel.yaml", "pydantic_settings", "cronsim"),
+    *("dbt.task.build", "dbt.task.test", "dlt.destinations.impl.postgres.postgres", "httpcore"),
+    *("dlt.sources.helpers.requests", "psycopg2.extras", "sqlglot.dialects.postgres", "sqlparse"),
 )
 
 
 def serve() -> None:
     """Forks a child for each order, and goes on to the next while that works."""
+    sys.path.insert(0, str(CHECKOUT))
     for module in HEAVY:
         import_module(module)
+    for package in map(import_module, PACKAGES):
+        for found in walk_packages(package.__path__, f"{package.__name__}."):
+            if found.name.rpartition(".")[2] not in PROGRAMS:
+                import_module(found.name)
     # Nobody waits for the attendants.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
@@ -54,6 +66,8 @@ def become(order: dict[str, Any]) -> None:
         os.chdir(order["folder"])
         os.environ.clear()
         os.environ.update(order["environment"])
+        if order["project"] != str(CHECKOUT):
+            forget_checkout()
         sys.path.insert(0, order["project"])
         sys.argv = order["arguments"]
         for sabotage in order["sabotage"]:
@@ -72,6 +86,12 @@ def become(order: dict[str, Any]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def forget_checkout() -> None:
+    """Another copy of the project is imported when it is asked for."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+        del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -165,5 +165,6 @@ def _inputs(project_dir: Path) -> Iterator[Path]:
 @cache
 def _own_source() -> str:
     """A changed checkout asks again: these modules decide what is asked and under which names."""
-    own = sorted(Path(__file__).parent.glob("*.py"))
+    here = Path(__file__).parent
+    own = [*sorted(here.glob("*.py")), here.parent / "names.py"]
     return digest([(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in own])

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from expectations import document
 from expectations.document import SuiteError
 from expectations.parameters import parameter_names, plain_values
 from expectations.subject import artifact_rows_query, partition_volume_query
@@ -128,3 +129,22 @@ def test_queries_take_only_names_that_artifacts_can_have():
             artifact_rows_query("staging", "t", [wrong])
         with pytest.raises(ValueError, match="characters"):
             partition_volume_query("staging", "t", {"a1": wrong})
+
+
+def test_a_file_is_parsed_once_for_each_content_and_readers_share_nothing(
+    write, monkeypatch: pytest.MonkeyPatch
+):
+    parses = []
+    real = document._Loader.get_single_node
+    monkeypatch.setattr(
+        document._Loader, "get_single_node", lambda self: parses.append(1) or real(self)
+    )
+    path = write(GOOD)
+    expected = suite_hash(path)
+    load_suite(path).expectations[0].kwargs["min_value"] = -1
+    assert load_suite(path).expectations[0].kwargs["min_value"] == 0
+    assert suite_hash(path) == expected
+    assert len(parses) == 1
+    write(GOOD.replace("min_value: 0", "min_value: 1"))
+    assert load_suite(path).expectations[0].kwargs["min_value"] == 1
+    assert len(parses) == 2
