@@ -29,7 +29,7 @@ def cancel(sluice: Sluice) -> str:
     """What the request came to; it waits until the run has stopped, but not for ever."""
     [(run_id,)] = sluice.query("select run_id from ops.runs")
     with sluice.warehouse.connect(Role.RUNNER, autocommit=True) as connection:
-        return request_cancel(connection, run_id, reason="drill", wait_s=120)
+        return request_cancel(connection, run_id, reason="drill", wait_s=600)
 
 
 def check_that_it_is_clean(sluice: Sluice) -> None:
