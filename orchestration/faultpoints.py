@@ -38,6 +38,8 @@ class FaultPoint(StrEnum):
     GATE_AFTER_TESTS = "gate.after_tests"
     GATE_AFTER_VERDICTS = "gate.after_verdicts"
     PUBLISH_BEFORE_PREPARE = "publish.before_prepare"
+    PUBLISH_INSIDE_STEP = "publish.inside_step"
+    PUBLISH_AFTER_STEP = "publish.after_step"
     PUBLISH_AFTER_PREPARE = "publish.after_prepare"
     PUBLISH_INSIDE_FLIP = "publish.inside_flip"
     PUBLISH_AFTER_FLIP = "publish.after_flip"

@@ -42,6 +42,9 @@ def manifest_id(pipeline: str, artifacts: Iterable[tuple[str, str, int, str]]) -
     return ManifestId("m_" + digest([pipeline, sorted(artifacts)])[:16])
 
 
-def version_id(pipeline: str, manifest: str, content_keys: Mapping[str, str]) -> VersionId:
-    """Id of one manifest seen through one set of model content keys."""
-    return VersionId("v_" + digest([pipeline, manifest, dict(content_keys)])[:16])
+def version_id(
+    pipeline: str, manifest: str, content_keys: Mapping[str, str], published: Iterable[str]
+) -> VersionId:
+    """Id of one manifest seen through one set of model content keys, of which some are published."""
+    shown = sorted(set(published) & set(content_keys))
+    return VersionId("v_" + digest([pipeline, manifest, dict(content_keys), shown])[:16])

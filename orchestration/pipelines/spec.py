@@ -4,23 +4,26 @@ Values are checked without looking anywhere else; whether the named resources, s
 exist is `sluice check`'s question.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from orchestration.model import StageName
 from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAcceptance, Declared
 from orchestration.pipelines.cron import check_cron
+from orchestration.pipelines.shape_changes import AllowedShapeChange
 from orchestration.pipelines.stages import Owner, Stages
 
 # Models become relations with a suffix, and Postgres cuts names at 63 bytes.
 ModelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,29}\.[a-z][a-z0-9_]{0,29}$")]
 SuiteName = Annotated[str, Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)*$")]
+_SHAPE_SUFFIX = re.compile(r"__shape[0-9]+p?$")
 PipelineName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -48,6 +51,14 @@ def _refuse_repeats(names: Sequence[str]) -> None:
 def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
     _refuse_repeats(names)
     return names
+
+
+def _check_published(names: tuple[str, ...]) -> tuple[str, ...]:
+    if taken := [name for name in names if _SHAPE_SUFFIX.search(name)]:
+        raise ValueError(
+            f"{', '.join(taken)} ends like the views of a change of shape; choose another name"
+        )
+    return _check_unique(names)
 
 
 class Schedule(Declared):
@@ -108,8 +119,13 @@ class PipelineSpec(Declared):
     """When the pipeline runs by itself; without it only when asked."""
     resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)]
     dbt: DbtSelection
-    publishes: Annotated[tuple[ModelName, ...], Field(min_length=1), AfterValidator(_check_unique)]
+    publishes: Annotated[
+        tuple[ModelName, ...], Field(min_length=1), AfterValidator(_check_published)
+    ]
     """Models that appear in schema analytics. A model belongs to one pipeline."""
+    shape_changes: tuple[AllowedShapeChange, ...] = ()
+    """What the next version may take from readers: columns dropped, renamed or retyped, models
+    withdrawn. Nothing else is. An entry that is published has no effect; take it out."""
     suites: Annotated[tuple[SuiteName, ...], AfterValidator(_check_unique)] = ()
     """Suites evaluated on every version, as paths under expectations/suites without .yml."""
     stages: Stages
@@ -121,6 +137,17 @@ class PipelineSpec(Declared):
     def _resources_are_unique(cls, value: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
         _refuse_repeats([resource.name for resource in value])
         return value
+
+    @model_validator(mode="after")
+    def _changes_of_shape_fit(self) -> Self:
+        for change in self.shape_changes:
+            if change.withdraw in self.publishes:
+                raise ValueError(f"{change.withdraw} is withdrawn and published; take one out")
+            if change.withdraw is None and change.model not in self.publishes:
+                raise ValueError(
+                    f"shape_changes names {change.model}, which is not published here; take it out"
+                )
+        return self
 
     @property
     def resource_names(self) -> tuple[str, ...]:
@@ -148,6 +175,10 @@ class PipelineSpec(Declared):
     def deciding_content(self) -> dict[str, Any]:
         """All that decides what a run produces, as JSON; not people, times, texts or effort."""
         content = self.model_dump(mode="json", include={"name", "dbt", "publishes", "suites"})
+        if self.shape_changes:
+            content["shape_changes"] = [
+                change.model_dump(mode="json", exclude={"reason"}) for change in self.shape_changes
+            ]
         content["resources"] = {
             resource.name: {
                 "suite": resource.suite,

@@ -5,24 +5,23 @@ whose answer was lost is resolved by asking the server what became of that trans
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from orchestration.errors import Busy, DestinationFailure, QualityFailure
+from orchestration.errors import Busy, DestinationFailure
 from orchestration.identity import RunId, VersionId
-from orchestration.publication.shapes import require_compatible
+from orchestration.publication.objections import raise_objections, require_publishable
 from orchestration.publication.state import Pointer, read_pointer
 from orchestration.publication.views import Slot, other_slot
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.fence import Lease, assert_fence
+from orchestration.warehouse.fence import Lease, fenced
 
-_PUBLISHABLE = ("passed", "published", "retired")
-_LISTED = 5
+_MOVED = "SL002"
 _RECONNECTS = 5
 
 
@@ -53,6 +52,16 @@ class _Request:
     kind: Literal["publish", "rollback"]
     reason: str | None
     actor: str | None
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """The pointer as it was when it was locked, the models that stood in the way, and what was
+    written and committed."""
+
+    found: Pointer | None
+    unprepared: list[str]
+    publication_id: int | None
 
 
 def publish_version(
@@ -88,93 +97,64 @@ def publish_version(
             raise _moved(request)
         slot = other_slot(seen.active_slot) if seen else "a"
         # Facts that never change are looked up before the lock, what may change is after it.
-        _require_publishable(connection, request, slot)
+        require_publishable(connection, pipeline, version_id, slot, kind)
+        values = _values(connection, request, slot, seen)
+        _rehearse(connection, values)
         started = time.monotonic()
-        pointer = read_pointer(connection, pipeline, lock=True)
-        if pointer and pointer.version_id == version_id:
-            return _unchanged(connection, pointer)
-        if pointer != seen:
-            raise _moved(request)
-        assert_fence(connection, lease)
-        _require_prepared(connection, request, slot)
-        publication_id, flip = _flip(connection, request, slot)
-        if before_commit:
-            before_commit()
         try:
-            connection.commit()
-        except psycopg.OperationalError:
+            turned = _turn(connection, values, before_commit)
+        except psycopg.Error as error:
+            if error.sqlstate == _MOVED:
+                raise _moved(request) from None
+            if not isinstance(error, psycopg.OperationalError) or not _is_lost(connection, error):
+                raise
             connection.close()
-            _resolve(warehouse, flip)
+            _resolve(warehouse, values["xid"])
+            turned = _Turned(seen, [], values["publication_id"])
         flip_s = time.monotonic() - started
+        if turned.found and turned.found.version_id == version_id:
+            return _unchanged(connection, turned.found)
+        if turned.found == seen:
+            raise_objections(version_id, [("slot", model) for model in turned.unprepared])
+        if turned.publication_id is None:
+            raise _moved(request)
     return Publication(
-        "published", publication_id, version_id, slot, expected_current, run_id, flip_s
+        "published", turned.publication_id, version_id, slot, expected_current, run_id, flip_s
     )
 
 
-def _require_publishable(connection: psycopg.Connection, request: _Request, slot: Slot) -> None:
-    row = connection.execute(
-        "select state from ops.versions where version_id = %s and pipeline = %s",
-        [request.version_id, request.pipeline],
-    ).fetchone()
-    if row is None or row[0] not in _PUBLISHABLE:
-        raise QualityFailure(
-            f"version {request.version_id} did not pass its gates "
-            f"({row[0] if row else 'unknown to this pipeline'}), so it cannot be published; "
-            "see: sluice gates show",
-            code="not_passed",
-        )
-    rows = connection.execute(
-        query("publication_objections"),
-        {
-            "version_id": request.version_id,
-            "pipeline": request.pipeline,
-            "slot": slot,
-            "kind": request.kind,
-        },
-    ).fetchall()
-    segments = connection.execute(
-        query("publication_segments"), {"version_id": request.version_id}
-    ).fetchall()
-    _raise_objections(request, [*rows, *(("lineage", subject) for (subject,) in segments)])
+def _rehearse(connection: psycopg.Connection, values: dict[str, Any]) -> None:
+    """Has this session plan and load what it needs under the lock, and takes all of it back."""
+    connection.execute("set local plan_cache_mode = force_generic_plan")
+    with fenced(Lease(values["lease"], values["fence"])):
+        connection.execute(query("publication_rehearse"), values)
 
 
-def _require_prepared(connection: psycopg.Connection, request: _Request, slot: Slot) -> None:
-    rows = connection.execute(
-        query("publication_unprepared"),
-        {"version_id": request.version_id, "pipeline": request.pipeline, "slot": slot},
-    ).fetchall()
-    _raise_objections(request, [("slot", model) for (model,) in rows])
+def _turn(
+    connection: psycopg.Connection,
+    values: dict[str, Any],
+    before_commit: Callable[[], None] | None,
+) -> _Turned:
+    """Locks the pointer, checks, writes and commits, in one round trip.
+
+    Whatever stands in the way has kept it from writing anything. Raises `LeaseLost`, and
+    `psycopg.OperationalError` when the answer was lost.
+    """
+    with fenced(Lease(values["lease"], values["fence"])), connection.pipeline():
+        cursor = connection.execute(query("publication_turn"), values)
+        if before_commit:
+            before_commit()
+        connection.commit()
+    standing, unprepared, publication_id = cursor.fetchone() or (None, None, None)
+    return _Turned(Pointer(**standing) if standing else None, unprepared or [], publication_id)
 
 
-def _raise_objections(request: _Request, rows: Sequence[tuple[Any, ...]]) -> None:
-    found: dict[str, list[str]] = {}
-    for objection, subject in rows:
-        found.setdefault(objection, []).append(subject)
-    if lineage := found.get("lineage"):
-        raise DestinationFailure(
-            f"version {request.version_id} cannot be traced to its sources: {_some(lineage)}; "
-            "run the pipeline again to build what is missing",
-            code="lineage_incomplete",
-        )
-    if partitions := found.get("rebase"):
-        raise Busy(
-            f"version {request.version_id} lacks what is published in a later revision: "
-            f"{_some(partitions)}; run the pipeline again, it starts from what is published",
-            code="rebase_needed",
-        )
-    if models := found.get("model"):
-        require_compatible({}, models)
-    if models := found.get("slot"):
-        raise DestinationFailure(
-            f"the idle slot does not show version {request.version_id} ({_some(models)}); "
-            "run the same command again, it prepares the slot first",
-            code="slot_not_prepared",
-            transient=True,
-        )
-
-
-def _flip(connection: psycopg.Connection, request: _Request, slot: Slot) -> tuple[int, str]:
-    """(publication id, id of the transaction). Raises `Busy` if there is a pointer after all."""
+def _values(
+    connection: psycopg.Connection, request: _Request, slot: Slot, seen: Pointer | None
+) -> dict[str, Any]:
+    publication_id, xid = connection.execute(
+        "select nextval('ops.publications_publication_id_seq'), pg_current_xact_id()::text"
+    ).fetchone() or (None, None)
     payload = {
         "version_id": request.version_id,
         "previous_version_id": request.expected,
@@ -182,42 +162,24 @@ def _flip(connection: psycopg.Connection, request: _Request, slot: Slot) -> tupl
         "kind": request.kind,
         "reason": request.reason,
     }
-    row = connection.execute(
-        query("publication_flip"),
-        {
-            "pipeline": request.pipeline,
-            "version_id": request.version_id,
-            "expected": request.expected,
-            "kind": request.kind,
-            "slot": slot,
-            "run_id": request.run_id,
-            "reason": request.reason,
-            "actor": request.actor,
-            "owner": request.owner,
-            "message": "published" if request.kind == "publish" else "rolled_back",
-            "payload": Jsonb(payload),
-        },
-    ).fetchone()
-    if row is None or row[1] is None:
-        raise _moved(request)
-    connection.execute(
-        "update ops.versions set state = 'retired' where pipeline = %s and state = 'published'",
-        [request.pipeline],
-    )
-    promoted = connection.execute(
-        "update ops.versions set state = 'published', published_at = clock_timestamp() "
-        "where version_id = %s and state = any(%s)",
-        [request.version_id, list(_PUBLISHABLE)],
-    )
-    if not promoted.rowcount:
-        raise _moved(request)
-    if request.kind == "rollback":
-        connection.execute(
-            "insert into ops.operator_actions (action, target, reason, actor) "
-            "values ('rollback', %s, %s, coalesce(%s, session_user))",
-            [request.version_id, request.reason, request.actor],
-        )
-    return int(row[0]), str(row[1])
+    return {
+        "pipeline": request.pipeline,
+        "version_id": request.version_id,
+        "expected": request.expected,
+        "slot": slot,
+        "kind": request.kind,
+        "seen_publication": seen.publication_id if seen else None,
+        "seen_flip": seen.flipped_by if seen else None,
+        "lease": request.lease.name,
+        "fence": request.lease.fence,
+        "publication_id": publication_id,
+        "xid": xid,
+        "run_id": request.run_id,
+        "reason": request.reason,
+        "actor": request.actor,
+        "owner": request.owner,
+        "payload": Jsonb(payload),
+    }
 
 
 def _unchanged(connection: psycopg.Connection, pointer: Pointer) -> Publication:
@@ -234,6 +196,11 @@ def _unchanged(connection: psycopg.Connection, pointer: Pointer) -> Publication:
         previous,
         run_id,
     )
+
+
+def _is_lost(connection: psycopg.Connection, error: psycopg.OperationalError) -> bool:
+    """Whether the answer is, and not only the statement refused."""
+    return error.sqlstate is None or connection.broken
 
 
 def _resolve(warehouse: Warehouse, flip: str) -> None:
@@ -268,8 +235,3 @@ def _moved(request: _Request) -> Busy:
         f"{request.expected or 'none'}), so nothing was changed; run the same command again",
         code="version_moved",
     )
-
-
-def _some(subjects: Sequence[str]) -> str:
-    more = f" and {len(subjects) - _LISTED} more" if len(subjects) > _LISTED else ""
-    return ", ".join(subjects[:_LISTED]) + more

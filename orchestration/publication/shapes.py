@@ -1,13 +1,11 @@
-"""What may become of a published view's columns: some are added, none is dropped or retyped.
+"""The columns that readers see of a model, and what of them a new version would change.
 
 Pure functions over column lists, so that a break is found before a gate spends time on it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from orchestration.errors import ConfigurationError
 
 
 class Column(NamedTuple):
@@ -15,6 +13,18 @@ class Column(NamedTuple):
 
     name: str
     type: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What readers see of a model. `number` grows with every change that takes something from them.
+
+    `renamed` maps a column to the name that it has in relations from before it was renamed.
+    """
+
+    columns: tuple[Column, ...]
+    number: int = 1
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,11 @@ class ShapeChange:
     def breaks(self) -> bool:
         """Whether people who read the view today would notice."""
         return bool(self.dropped or self.retyped)
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The published columns that would not be there any more as they are."""
+        return frozenset(c.name for c in (*self.dropped, *(before for before, _ in self.retyped)))
 
 
 def columns_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -63,28 +78,26 @@ def compare_shape(published: Sequence[Column], new: Sequence[Column]) -> ShapeCh
     )
 
 
-def merge_columns(published: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns of the published view afterwards: what it had, then what is new."""
-    return (*publishable(published), *compare_shape(published, new).added)
+def append_columns(present: Sequence[Column], wanted: Iterable[Column]) -> tuple[Column, ...]:
+    """What a view can become without being made anew: what it has, then what it lacks."""
+    names = {column.name for column in present}
+    return (*present, *(column for column in wanted if column.name not in names))
 
 
-def require_compatible(
-    changes: Mapping[str, ShapeChange], missing_models: Sequence[str] = ()
-) -> None:
-    """Raises `ConfigurationError` (`shape_change`) that lists every dropped or retyped column."""
-    lines = [f"{model} is published but no longer built" for model in missing_models]
-    for model, change in changes.items():
-        lines += [f"{model}.{column.name} was dropped" for column in change.dropped]
-        lines += [
-            f"{model}.{before.name} was {before.type} and is now {after.type}"
-            for before, after in change.retyped
-        ]
-    if lines:
-        raise ConfigurationError(
-            "people read what this would take away: "
-            + "; ".join(lines)
-            + ". Keep each column with "
-            "its published type (add the new one under another name), or publish the changed model "
-            "under a new name beside the old one",
-            code="shape_change",
-        )
+def widen(shape: Shape, new: Sequence[Column]) -> Shape:
+    """The shape with the columns that it lacks; nothing is taken from readers."""
+    columns = append_columns(publishable(shape.columns), publishable(new))
+    return Shape(columns, shape.number, shape.renamed)
+
+
+def reshape(shape: Shape, new: Sequence[Column], renamed: Mapping[str, str]) -> Shape:
+    """The next shape, in which every column is as it is in `new`, at its old place if it had one.
+
+    `renamed` maps old names to new ones.
+    """
+    after = {column.name: column for column in publishable(new)}
+    kept = [renamed.get(name, name) for name, _ in publishable(shape.columns)]
+    kept_once = dict.fromkeys(name for name in kept if name in after)
+    columns = append_columns([after[name] for name in kept_once], after.values())
+    before = {new_name: old for old, new_name in renamed.items() if new_name in after}
+    return Shape(columns, shape.number + 1, {**shape.renamed, **before})

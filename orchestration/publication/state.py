@@ -12,9 +12,10 @@ from psycopg.rows import dict_row
 
 from orchestration.errors import ConfigurationError
 from orchestration.identity import VersionId
-from orchestration.publication.shapes import Column, columns_from_json
+from orchestration.publication.dependants import Dependant, find_dependants
+from orchestration.publication.shapes import Column, Shape, columns_from_json
 from orchestration.publication.versions import refuse_dropped
-from orchestration.publication.views import Slot, Source
+from orchestration.publication.views import Schema, Slot, Source
 from orchestration.sql.queries import query
 
 
@@ -56,8 +57,10 @@ class PublishedView:
 
 @dataclass(frozen=True)
 class Registered:
+    """A published model as it is known to belong to a pipeline."""
+
     pipeline: str
-    columns: tuple[Column, ...]
+    shape: Shape
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,10 @@ class PublicationState:
     pointer: Pointer | None
     targets: tuple[Target, ...]
     registered: dict[str, Registered]
-    slot_views: dict[tuple[Slot, str], SlotView]
-    published_views: dict[str, PublishedView]
+    slot_views: dict[tuple[Slot, str, int], SlotView]
+    """By slot, model and number of the shape."""
+    published_views: dict[tuple[Schema, str], PublishedView]
+    dependants: tuple[Dependant, ...] = ()
 
     @property
     def missing_models(self) -> list[str]:
@@ -108,11 +113,14 @@ def read_registered(
 ) -> dict[str, Registered]:
     """Every published model of the pipeline, and these models whoever owns them."""
     rows = connection.execute(
-        "select model, pipeline, columns from ops.published_models "
+        "select model, pipeline, columns, shape, renamed from ops.published_models "
         "where pipeline = %s or model = any(%s)",
         [pipeline, list(models)],
     ).fetchall()
-    return {model: Registered(owner, columns_from_json(columns)) for model, owner, columns in rows}
+    return {
+        model: Registered(owner, Shape(columns_from_json(columns), number, renamed))
+        for model, owner, columns, number, renamed in rows
+    }
 
 
 def require_version(connection: psycopg.Connection, pipeline: str, version_id: VersionId) -> str:
@@ -136,21 +144,25 @@ def read_state(
     """Raises `ConfigurationError` (`version_unknown`, `version_dropped`)."""
     require_version(connection, pipeline, version_id)
     targets = read_targets(connection, version_id)
-    models = [target.model for target in targets]
+    registered = read_registered(connection, pipeline, [target.model for target in targets])
+    models = sorted({*registered, *(target.model for target in targets)})
     return PublicationState(
         pipeline=pipeline,
         version_id=version_id,
         pointer=read_pointer(connection, pipeline),
         targets=targets,
-        registered=read_registered(connection, pipeline, models),
+        registered=registered,
         slot_views={
-            (row["slot"], row["model"]): _slot_view(row)
+            (row["slot"], row["model"], row["shape"]): _slot_view(row)
             for row in _rows(connection, "publication_slot_views", models=models)
         },
         published_views={
-            row["model"]: PublishedView(columns_from_json(row["columns"]), tuple(row["options"]))
+            (row["schema"], row["model"]): PublishedView(
+                columns_from_json(row["columns"]), tuple(row["options"])
+            )
             for row in _rows(connection, "publication_published_views", models=models)
         },
+        dependants=find_dependants(connection, models),
     )
 
 

@@ -13,6 +13,7 @@ from orchestration.identity import RunId, VersionId, digest
 from orchestration.model import StageName
 from orchestration.publication.flip import publish_version
 from orchestration.publication.grace import Patience
+from orchestration.publication.shape_rules import Allowed
 from orchestration.publication.slots import prepare_slot
 from orchestration.publication.versions import published_version
 from orchestration.stages.base import (
@@ -70,6 +71,7 @@ class PublishStage:
                 context.pipeline.name,
                 version,
                 lease=claim.lease,
+                allowed=Allowed(context.pipeline.shape_changes),
                 patience=Patience(
                     wait_s=min(policy.grace_seconds, context.budget.remaining_s),
                     check=context.check_leases,

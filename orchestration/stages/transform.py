@@ -17,6 +17,7 @@ from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId, digest, version_id
 from orchestration.model import StageName
 from orchestration.publication.shape_check import check_version_shapes
+from orchestration.publication.shape_rules import Allowed
 from orchestration.publication.versions import version_models
 from orchestration.stages.base import (
     Checkpoint,
@@ -112,6 +113,7 @@ class TransformStage:
                 context.pipeline.name,
                 manifest.manifest_id,
                 {model: keys[model].content_key for model in relations},
+                context.pipeline.publishes,
             )
             version = VersionRecord(
                 version_id=identity,
@@ -128,7 +130,8 @@ class TransformStage:
             )
             reach(FaultPoint.TRANSFORM_AFTER_VERSION)
             self._check_acceptance(context, connection, identity)
-            check_version_shapes(connection, context.pipeline.name, identity)
+            allowed = Allowed(context.pipeline.shape_changes)
+            check_version_shapes(connection, context.pipeline.name, identity, allowed)
         yield UnitDone(
             claim.unit,
             output_ref=identity,

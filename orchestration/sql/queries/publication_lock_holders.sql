@@ -1,4 +1,4 @@
--- Who holds a lock on a view, the oldest transaction first.
+-- Who holds a lock on any of these views (schema.name), the oldest transaction first.
 select
     'session' as kind,
     s.pid::text as name,
@@ -16,7 +16,6 @@ where s.pid <> pg_backend_pid()
         where l.locktype = 'relation'
             and l.granted
             and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-            and n.nspname = %(schema)s
-            and v.relname = %(view)s
+            and n.nspname || '.' || v.relname = any(%(views)s)
     )
 order by since

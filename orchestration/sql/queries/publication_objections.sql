@@ -28,6 +28,13 @@ sources as materialized (
     order by m.model, length(c.relname) desc
 ),
 
+reads as (
+    select w.ev_class as view, d.refobjid as read
+    from pg_rewrite as w
+    join pg_depend as d
+        on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass
+),
+
 resources as (
     select distinct e.resource
     from target as t
@@ -62,19 +69,25 @@ join ops.artifacts as a on a.artifact_id = e.artifact_id
 where a.state <> 'adopted'
 
 union all
+-- the slot's view of the published shape must read the source, and the published view must read that
 select 'slot', m.model
 from models as m
-left join ops.slot_views as s on s.slot = %(slot)s and s.model = m.model and s.pipeline = %(pipeline)s
+left join ops.published_models as p on p.model = m.model and p.pipeline = %(pipeline)s
+left join ops.slot_views as s
+    on s.slot = %(slot)s and s.model = m.model and s.shape = p.shape and s.pipeline = p.pipeline
 where m.published
+    and (%(kind)s = 'publish' or p.model is not null)
     and (
         s.relation_name is distinct from m.relation_name
         or not exists (
-            select from pg_namespace as n
-            join pg_class as v on v.relnamespace = n.oid and v.relname = m.model
-            join pg_rewrite as w on w.ev_class = v.oid
-            join pg_depend as d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
-            join sources as r on d.refclassid = 'pg_class'::regclass and r.oid = d.refobjid
-            where n.nspname = 'slot_' || %(slot)s and r.model = m.model
+            select from sources as r
+            join reads as lower on lower.read = r.oid
+            join reads as upper on upper.read = lower.view
+            where r.model = m.model
+                and upper.view = to_regclass(format('analytics.%%I', m.model))
+                and lower.view = to_regclass(
+                    format('slot_%%s.%%I', %(slot)s, m.model || coalesce('__shape' || nullif(p.shape, 1), ''))
+                )
         )
     )
 

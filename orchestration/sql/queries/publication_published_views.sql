@@ -1,5 +1,6 @@
--- The published views of these models, with their columns and the options somebody may have set on them.
+-- The views of these models that people read, with their columns and the options somebody may have set on them.
 select
+    n.nspname as schema,
     v.relname as model,
     (
         select jsonb_agg(
@@ -12,4 +13,4 @@ select
     coalesce(v.reloptions, '{}') as options
 from pg_class as v
 join pg_namespace as n on n.oid = v.relnamespace
-where n.nspname = 'analytics' and v.relkind = 'v' and v.relname = any(%(models)s)
+where n.nspname in ('analytics', 'deferred') and v.relkind = 'v' and v.relname = any(%(models)s)

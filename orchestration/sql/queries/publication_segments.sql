@@ -1,6 +1,6 @@
 -- All that speaks against showing the partitioned models of this version; no row means that nothing does.
 with recursive models as (
-    select m.model, m.relation_name, m.parents, m.resources, r.kind, r.columns
+    select m.model, m.relation_name, m.parents, m.resources, r.kind
     from ops.version_models as m
     join ops.relations as r on r.relation_name = m.relation_name
     where m.version_id = %(version_id)s
@@ -26,7 +26,7 @@ segments as (
     join ops.view_segments as v on v.view_name = s.relation_name
 ),
 
--- Each partitioned model, and what its rows come from: models that say of a row which partition it is of.
+-- Each partitioned model and what it reads by partitions: partitioned models, and views, through to the resources.
 inputs as (
     select s.model, m.model as input, m.parents, m.resources
     from segmented as s
@@ -36,7 +36,7 @@ inputs as (
     from inputs as i
     join models as m on m.model = any(i.parents)
     where m.model in (select s.model from segmented as s)
-        or (m.kind = 'view' and m.columns @> '[{"name": "_partition"}]')
+        or m.kind = 'view'
 ),
 
 wanted as (

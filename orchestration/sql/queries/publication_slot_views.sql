@@ -1,7 +1,8 @@
 -- What the slots show of these models now: the view, its columns, what it reads, and the relation that this stands for.
 select
     right(n.nspname, 1) as slot,
-    v.relname as model,
+    named.model,
+    named.shape,
     view_columns.list as columns,
     regexp_replace(below.name, '__live$', '') as relation_name,
     below.name as source_name,
@@ -9,6 +10,11 @@ select
     recorded.relation_name as recorded_relation_name
 from pg_class as v
 join pg_namespace as n on n.oid = v.relnamespace
+cross join lateral (
+    select
+        regexp_replace(v.relname, '__shape[0-9]+$', '') as model,
+        coalesce(substring(v.relname from '__shape([0-9]+)$')::integer, 1) as shape
+) as named
 cross join lateral (
     select jsonb_agg(
         jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))
@@ -36,5 +42,7 @@ cross join lateral (
     limit 1
 ) as below
 left join ops.slot_views as recorded
-    on recorded.slot = right(n.nspname, 1) and recorded.model = v.relname
-where n.nspname in ('slot_a', 'slot_b') and v.relkind = 'v' and v.relname = any(%(models)s)
+    on recorded.slot = right(n.nspname, 1)
+    and recorded.model = named.model
+    and recorded.shape = named.shape
+where n.nspname in ('slot_a', 'slot_b') and v.relkind = 'v' and named.model = any(%(models)s)

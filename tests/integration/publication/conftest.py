@@ -10,6 +10,7 @@ from orchestration.identity import VersionId, digest
 from orchestration.publication.flip import Publication, publish_version
 from orchestration.publication.grace import Patience
 from orchestration.publication.rollback import rollback
+from orchestration.publication.shape_rules import Allowed
 from orchestration.publication.slots import PreparedSlot, prepare_slot
 from orchestration.publication.versions import published_version
 from orchestration.warehouse.connections import Role, Warehouse
@@ -60,8 +61,17 @@ class Pipeline:
                 )
         return version
 
-    def prepare(self, version: VersionId, patience: Patience | None = None) -> PreparedSlot:
-        return prepare_slot(self.warehouse, self.name, version, lease=self.lease, patience=patience)
+    def prepare(
+        self, version: VersionId, patience: Patience | None = None, allowed: Allowed | None = None
+    ) -> PreparedSlot:
+        return prepare_slot(
+            self.warehouse,
+            self.name,
+            version,
+            lease=self.lease,
+            patience=patience,
+            allowed=allowed,
+        )
 
     def flip(self, version: VersionId, **options: object) -> Publication:
         values: dict[str, object] = {
@@ -72,8 +82,10 @@ class Pipeline:
         }
         return publish_version(self.warehouse, self.name, version, **{**values, **options})
 
-    def publish(self, version: VersionId, patience: Patience | None = None) -> Publication:
-        self.prepare(version, patience)
+    def publish(
+        self, version: VersionId, patience: Patience | None = None, allowed: Allowed | None = None
+    ) -> Publication:
+        self.prepare(version, patience, allowed)
         return self.flip(version)
 
     def rollback(self, version: VersionId | None = None) -> Publication:
