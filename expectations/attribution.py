@@ -11,9 +11,9 @@ from typing import Any
 from psycopg import sql
 
 from expectations.failures import EvaluationFailedError
+from expectations.scope import SQL_TYPE
 from expectations.session import Session
 from expectations.subject import Subject
-from expectations.suite import SQL_TYPE
 
 _UNIQUE = {
     "expect_column_values_to_be_unique": "column",
@@ -87,8 +87,8 @@ def _by_condition(
 
 
 def _unexpected(kwargs: Mapping[str, Any], subject: Subject) -> sql.Composed:
-    text = str(kwargs["unexpected_rows_query"]).format(batch=subject.source.as_string(None))
-    return sql.SQL("({}) as unexpected").format(sql.SQL(text))
+    text = subject.filled_in(str(kwargs["unexpected_rows_query"]))
+    return sql.SQL("({}\n) as unexpected").format(sql.SQL(text))
 
 
 def _duplicates(subject: Subject, names: list[str], column: str) -> sql.Composed:

@@ -9,28 +9,17 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from expectations.asking import Asked, ask, of_each_partition
 from expectations.attribution import count_by_partition
 from expectations.failures import EvaluationFailedError, describe_database_error
 from expectations.parameters import Value, plain_values, used_parameters
 from expectations.results import result_from
+from expectations.scope import SHAPE_TYPES
 from expectations.session import Session, open_session
 from expectations.subject import Subject
-from expectations.suite import SQL_TYPE, Suite, SuiteExpectation
+from expectations.suite import Suite, SuiteExpectation
 from expectations.verdict import EvaluationError, ExpectationResult, Verdict
 
-# Expectations on the shape of a relation: Great Expectations cannot tell types from a query.
-_SHAPE_TYPES = frozenset(
-    {
-        "expect_column_to_exist",
-        "expect_column_type_to_be",
-        "expect_column_values_to_be_in_type_list",
-        "expect_column_values_to_be_of_type",
-        "expect_table_column_count_to_be_between",
-        "expect_table_column_count_to_equal",
-        "expect_table_columns_to_match_ordered_list",
-        "expect_table_columns_to_match_set",
-    }
-)
 # These say themselves that a column is missing, which is then a failure and not an error.
 _TOLERATE_MISSING = frozenset(
     {
@@ -111,7 +100,7 @@ def _evaluate(session: Session, subject: Subject) -> Verdict:
         for item in subject.suite.expectations:
             obstacle = _obstacle(item, columns, given)
             if obstacle:
-                results.append(result_from(item, None, obstacle))
+                results.append(result_from(item, None, obstacle, manner=subject.manner))
             else:
                 able.append(item)
         results += _evaluate_able(session, subject, able, given)
@@ -139,14 +128,14 @@ def _evaluate_able(
     if subject.query is None:
         return _validate(session, subject, _table(session, subject), expectations, given)
     results: list[ExpectationResult] = []
-    shape = [item for item in expectations if item.type in _SHAPE_TYPES]
-    rows = [item for item in expectations if item.type not in _SHAPE_TYPES]
+    shape = [item for item in expectations if item.type in SHAPE_TYPES]
+    rows = [item for item in expectations if item.type not in SHAPE_TYPES]
     if shape and subject.table is not None:
         results += _validate(session, subject, _table(session, subject), shape, given)
     elif shape:
         message = "types are not visible through a query; name the table that it reads"
         error = EvaluationError("evaluation", message, transient=False)
-        results += [result_from(item, None, error) for item in shape]
+        results += [result_from(item, None, error, manner=subject.manner) for item in shape]
     if rows:
         asset = session.datasource.add_query_asset(f"query-{time.monotonic_ns()}", subject.query)
         results += _validate(session, subject, asset, rows, given)
@@ -162,42 +151,38 @@ def _validate(
 ) -> list[ExpectationResult]:
     from great_expectations.core.expectation_suite import ExpectationSuite
 
-    session.row_queries[:] = [
-        str(item.kwargs["unexpected_rows_query"]).split("{batch}")[0].replace("{{", "{").lstrip()
-        for item in expectations
-        if item.type == SQL_TYPE
-    ]
+    asked = ask(expectations, subject)
+    session.row_queries[:] = [item.beginning for item in asked if item.beginning is not None]
     if subject.query is not None:
         session.row_queries.append(subject.query)
     suite = ExpectationSuite(
         name=subject.suite.name,
-        expectations=[
-            {
-                "type": item.type,
-                "kwargs": dict(item.kwargs),
-                "severity": item.severity.value,
-                "meta": {"position": position},
-            }
-            for position, item in enumerate(expectations)
-        ],
+        expectations=[item.configuration(position) for position, item in enumerate(asked)],
     )
     batch = asset.add_batch_definition_whole_table("whole").get_batch()
     found = batch.validate(
         suite, result_format=dict(_RESULT_FORMAT), expectation_parameters=dict(given)
     )
     session.row_queries.clear()
-    results = []
-    for outcome in found.results:
-        item = expectations[outcome.expectation_config.meta["position"]]
-        if _raised(outcome.exception_info):
-            error = _unexplained(session, _exception_name(outcome.exception_info))
-            results.append(result_from(item, None, error))
-            continue
-        partitions = None
-        if not outcome.success:
-            partitions = count_by_partition(session, subject, batch, outcome.expectation_config)
-        results.append(result_from(item, outcome, None, partitions))
-    return results
+    return [
+        _result(session, subject, batch, asked[one.expectation_config.meta["position"]], one)
+        for one in found.results
+    ]
+
+
+def _result(
+    session: Session, subject: Subject, batch: Any, asked: Asked, outcome: Any
+) -> ExpectationResult:
+    if _raised(outcome.exception_info):
+        error = _unexplained(session, _exception_name(outcome.exception_info))
+        return result_from(asked.item, None, error, manner=subject.manner)
+    if asked.of_each_partition:
+        result = result_from(asked.item, outcome, manner=subject.manner)
+        return of_each_partition(session, subject, asked, result)
+    partitions = None
+    if not outcome.success:
+        partitions = count_by_partition(session, subject, batch, outcome.expectation_config)
+    return result_from(asked.item, outcome, None, partitions, subject.manner)
 
 
 def _table(session: Session, subject: Subject) -> Any:

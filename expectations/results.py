@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from expectations.suite import SQL_TYPE, SuiteExpectation
+from expectations.scope import SQL_TYPE, Manner
+from expectations.suite import SuiteExpectation
 from expectations.verdict import EvaluationError, ExpectationResult
 
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}")
@@ -24,11 +25,12 @@ def result_from(
     outcome: Any,
     error: EvaluationError | None = None,
     partitions: Mapping[str, int] | None = None,
+    manner: Manner = Manner.WHOLE,
 ) -> ExpectationResult:
     """One result; `outcome` is Great Expectations' own, or None with an `error`."""
     answer: Mapping[str, Any] = (outcome.result or {}) if outcome is not None else {}
     kwargs = outcome.expectation_config.kwargs if outcome is not None else item.kwargs
-    observed = _aggregate(answer.get("observed_value"), type_names="type" in item.type)
+    observed = aggregate(answer.get("observed_value"), type_names="type" in item.type)
     unexpected = _count(answer.get("unexpected_count"))
     if item.type == SQL_TYPE:
         unexpected = _count(observed)
@@ -47,11 +49,13 @@ def result_from(
         unexpected_count=unexpected,
         unexpected_percent=_percent(answer.get("unexpected_percent")),
         partitions=dict(partitions) if partitions is not None else None,
+        manner=manner,
         error=error,
     )
 
 
-def _aggregate(value: Any, *, type_names: bool) -> bool | int | float | str | None:
+def aggregate(value: Any, *, type_names: bool = False) -> bool | int | float | str | None:
+    """The value, if it is a number, a truth value or a moment."""
     match value:
         case bool() | int():
             return value
@@ -97,6 +101,6 @@ def _plain(value: Any) -> Any:
         case list() | tuple():
             return [_plain(item) for item in value]
         case float() | date() | Decimal():
-            return _aggregate(value, type_names=False)
+            return aggregate(value)
         case _:
             return value

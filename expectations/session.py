@@ -6,16 +6,18 @@ no progress bars, and neither library may log statements, which would carry valu
 
 import logging
 import os
+import threading
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from psycopg import sql
 
+from expectations.deferred import defer_imports
 from expectations.failures import EvaluationFailedError, describe_database_error
 from expectations.verdict import EvaluationError
 
@@ -24,19 +26,40 @@ _MALFORMED_URL = EvaluationError(
     "the connection URL is malformed; write postgresql://user@host/database",
     transient=False,
 )
+_LOADING = threading.Lock()
 _NO_ROWS = sql.SQL("select * from ({}) as no_rows limit 0")
 # The second sets a level of its own, which the first would not overrule.
 _LOGGERS = ("great_expectations", "great_expectations.data_context.types.base", "sqlalchemy")
 
 
-@cache
 def load_great_expectations() -> Any:
     """Import Great Expectations (seconds) with telemetry off and give its one context."""
+    with _LOADING:
+        return _load()
+
+
+def begin_loading() -> None:
+    """Does that in a thread, while this one waits for something else.
+
+    What goes wrong there goes wrong again, and is told, where the context is needed.
+    """
+
+    def load() -> None:
+        with suppress(Exception):
+            load_great_expectations()
+
+    # No daemon: frozen in the middle of an import, it would keep others from importing at exit.
+    threading.Thread(target=load, name="loading").start()
+
+
+@cache
+def _load() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    with warnings.catch_warnings():
-        # Its import of `sre_constants` warns of deprecation; that is not ours to repair.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import great_expectations as gx
+    # Not ours to repair. The filter stays: taking it back would undo those of other threads.
+    warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)
+    defer_imports()
+    import great_expectations as gx
+
     with _silent():
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}

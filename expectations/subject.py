@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from psycopg import sql
 
 from expectations.parameters import Value
+from expectations.scope import Manner
 from expectations.suite import Suite
 
 PARTITION = "_partition"
 
+_JOIN = re.compile(r"\bjoin\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.@/=+-]+")
 
 
@@ -18,9 +20,11 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_.@/=+-]+")
 class Subject:
     """One evaluation: the whole of `schema.table`, or the rows of `query`.
 
-    `schema` is also the search path, so that a suite's SQL can name its neighbours bare. With a
-    query, give the `table` it reads too: expectations on types and columns look there. With a
-    `partition_column`, a failed expectation counts its unexpected rows for each partition.
+    `schema` is also the search path, so that a suite's SQL can name what stands beside it bare;
+    `neighbours` maps further names to queries for them. With a query, give the `table` it reads
+    too: expectations on types and columns look there. With a `partition_column`, a failed
+    expectation counts its unexpected rows for each partition. `partitions` maps each partition that
+    is looked at to its own parameters, for what is asked of each partition by itself.
     """
 
     suite: Suite
@@ -29,6 +33,9 @@ class Subject:
     query: str | None = None
     parameters: Mapping[str, Value] = field(default_factory=dict)
     partition_column: str | None = None
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    manner: Manner = Manner.WHOLE
 
     def __post_init__(self) -> None:
         if self.table is None and self.query is None:
@@ -40,6 +47,16 @@ class Subject:
         if self.query is not None:
             return sql.SQL("({}) as subselect").format(sql.SQL(self.query))
         return relation(self.schema, self.table or "")
+
+    def filled_in(self, query: str) -> str:
+        """A suite's SQL with the rows in place of `{batch}`, as Great Expectations does it.
+
+        It leaves the alias to the query when that has a join.
+        """
+        rows = self.source.as_string(None)
+        if self.query is not None and _JOIN.search(query):
+            rows = f"({self.query})"
+        return query.format(batch=rows)
 
 
 def relation(schema: str, table: str) -> sql.Identifier:

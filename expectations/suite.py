@@ -13,9 +13,9 @@ from typing import Any
 
 from expectations.document import Document, Place, Problem, SuiteError, read_document
 from expectations.parameters import KEY, unknown_parameters, used_parameters
+from expectations.scope import SQL_TYPE, Manner, Scope, manner_of, scope_problem
 from expectations.verdict import Severity
 
-SQL_TYPE = "unexpected_rows_expectation"
 SUITES = Path(__file__).parent / "suites"
 
 _SUITE_KEYS = {"name", "expectations", "meta", "id", "notes"}
@@ -28,7 +28,8 @@ _COLUMN_LISTS = ("column_list", "column_set")
 class SuiteExpectation:
     """One expectation of a suite; `owner` and `runbook` fall back to those of the suite.
 
-    `reads` names other models that its SQL reads beside the one under test.
+    `reads` names other models that its SQL reads beside the one under test. `scope` is what the
+    suite says of it; without that its kind decides.
     """
 
     type: str
@@ -40,6 +41,17 @@ class SuiteExpectation:
     columns: tuple[str, ...]
     reads: tuple[str, ...]
     line: int
+    scope: Scope | None = None
+
+    @property
+    def manner(self) -> Manner:
+        """How it is evaluated on a model that is kept in partitions."""
+        return manner_of(self.type, self.kwargs, self.scope)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The run-time parameters in its arguments."""
+        return used_parameters(self.kwargs)
 
     @property
     def expectation_id(self) -> str:
@@ -65,7 +77,7 @@ class Suite:
     @property
     def parameters(self) -> frozenset[str]:
         """Every run-time parameter that must be given to evaluate the suite."""
-        return frozenset().union(*(used_parameters(item.kwargs) for item in self.expectations))
+        return frozenset().union(*(item.parameters for item in self.expectations))
 
     @property
     def reads(self) -> frozenset[str]:
@@ -154,6 +166,7 @@ def _load_expectation(
             where = "meta" if name == "reason" else "meta, or in the suite's meta"
             problems.append(document.problem(place, f"`{name}` is missing; write it in {where}"))
     problems += _parameter_problems(document, (*place, "kwargs"), kwargs)
+    scope = _scope(document, place, item["type"], kwargs, meta, problems)
     columns = _columns(kwargs)
     if item["type"] == SQL_TYPE:
         if "{batch}" not in str(kwargs.get("unexpected_rows_query")):
@@ -173,7 +186,29 @@ def _load_expectation(
         columns=columns,
         reads=tuple(map(str, meta.get("reads") or ())),
         line=document.lines[place],
+        scope=scope,
     )
+
+
+def _scope(
+    document: Document,
+    place: Place,
+    kind: str,
+    kwargs: Mapping[str, Any],
+    meta: Mapping[str, Any],
+    problems: list[Problem],
+) -> Scope | None:
+    declared = meta.get("scope")
+    if declared is None:
+        return None
+    where = (*place, "meta", "scope")
+    if declared not in set(Scope):
+        message = f"`scope` is one of {', '.join(Scope)}; write one of them, or leave it out"
+        problems.append(document.problem(where, message))
+        return None
+    if problem := scope_problem(kind, kwargs, Scope(declared)):
+        problems.append(document.problem(where, problem))
+    return Scope(declared)
 
 
 def _parameter_problems(

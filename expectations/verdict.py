@@ -4,10 +4,12 @@ Only counts, percentages and single aggregates are kept; a verdict can be stored
 to anyone who may see the suite.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
+
+from expectations.scope import Manner
 
 
 class Severity(StrEnum):
@@ -47,7 +49,8 @@ class ExpectationResult:
     `expectation_id` is stable for the same type and arguments (12 hex digits). `observed` is one
     aggregate; `bounds` are the arguments after parameters were filled in. `partitions` counts the
     unexpected rows of each partition, for a failed expectation whose rows can be told apart; None
-    when the failure cannot be attributed. `error` is set when it could not be evaluated.
+    when the failure cannot be attributed. `manner` says what was looked at (see `scope`). `error`
+    is set when it could not be evaluated.
     """
 
     expectation_id: str
@@ -64,6 +67,7 @@ class ExpectationResult:
     unexpected_count: int | None = None
     unexpected_percent: float | None = None
     partitions: Mapping[str, int] | None = None
+    manner: Manner = Manner.WHOLE
     error: EvaluationError | None = None
 
     @property
@@ -76,6 +80,7 @@ class ExpectationResult:
         fields = dict(value)
         fields["columns"] = tuple(fields["columns"])
         fields["severity"] = Severity(fields["severity"])
+        fields["manner"] = Manner(fields.get("manner", Manner.WHOLE))
         if fields.get("error") is not None:
             fields["error"] = EvaluationError(**fields["error"])
         return cls(**fields)
@@ -83,7 +88,11 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A suite's outcome on one subject. `duration_s` is wall time in seconds."""
+    """A suite's outcome on one subject. `duration_s` is wall time in seconds.
+
+    `partitions` are those that were judged, None when it was everything. Expectations that nothing
+    has changed for since an earlier verdict have no result; `statistics` count them as unchanged.
+    """
 
     suite: str
     status: VerdictStatus
@@ -91,6 +100,7 @@ class Verdict:
     statistics: Mapping[str, int]
     duration_s: float
     error: EvaluationError | None = None
+    partitions: tuple[str, ...] | None = None
 
     @classmethod
     def conclude(
@@ -126,6 +136,7 @@ class Verdict:
             "failed_warning": failed[Severity.WARNING],
             "failed_info": failed[Severity.INFO],
             "errors": sum(result.error is not None for result in kept),
+            "unchanged": 0,
         }
         return cls(
             suite=suite,
@@ -134,6 +145,31 @@ class Verdict:
             statistics=statistics,
             duration_s=round(duration_s, 4),
             error=errors[0] if errors else None,
+        )
+
+    @classmethod
+    def combine(
+        cls,
+        suite: str,
+        verdicts: Iterable["Verdict"],
+        *,
+        order: Sequence[str],
+        partitions: Collection[str] | None,
+    ) -> Self:
+        """One verdict of several on parts of a suite, whose expectation ids `order` lists."""
+        parts = tuple(verdicts)
+        results = [result for part in parts for result in part.results]
+        results.sort(key=lambda result: order.index(result.expectation_id))
+        errors = sorted((p.error for p in parts if p.error), key=lambda found: not found.transient)
+        seconds = sum(part.duration_s for part in parts)
+        whole = cls.conclude(suite, results, seconds, errors[0] if errors else None)
+        evaluated = {result.expectation_id for result in results}
+        # What broke off has no results, and is not unchanged either.
+        unchanged = 0 if errors else len(order) - len(evaluated)
+        return replace(
+            whole,
+            statistics={**whole.statistics, "unchanged": unchanged},
+            partitions=None if partitions is None else tuple(sorted(partitions)),
         )
 
     @property
@@ -163,6 +199,7 @@ class Verdict:
         """Plain JSON types; `from_dict` gives an equal verdict back."""
         value = asdict(self)
         value["results"] = [{**item, "columns": list(item["columns"])} for item in value["results"]]
+        value["partitions"] = None if self.partitions is None else list(self.partitions)
         return value
 
     @classmethod
@@ -174,4 +211,5 @@ class Verdict:
             statistics=dict(value["statistics"]),
             duration_s=value["duration_s"],
             error=EvaluationError(**value["error"]) if value.get("error") else None,
+            partitions=tuple(value["partitions"]) if value.get("partitions") is not None else None,
         )

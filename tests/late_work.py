@@ -23,10 +23,21 @@ from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.dbt.plan import PlannedRelation
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest, record_manifest
+from orchestration.warehouse.partitions import VisiblePartition
+from orchestration.warehouse.segments.layout import Piece
+from orchestration.warehouse.segments.slices import Slices
 
 PARTITION = Partition("flights.airlines", "snapshot", 1)
 RELATION = PlannedRelation("dim_carrier", "a" * 64, "b" * 64, "dim_carrier__0123456789ab", "table")
 VERSION = VersionId("v_0123456789abcdef")
+SLICES = Slices(
+    "fct_flights__0123456789ab",
+    ("seen_at", "_partition"),
+    {"seen_at": "date"},
+    {"2013-01-01": VisiblePartition("fct_flights__ba9876543210", "e" * 64, 1)},
+    (Piece("fct_flights__ba9876543210", ("2013-01-01",), rows=1),),
+    {"fct_flights__ba9876543210": frozenset()},
+)
 RUN = RunId("r_0123456789abcdef")
 UNIT = Unit("flights", StageName.EXTRACT, str(PARTITION), "lease/test", str(PARTITION))
 FETCHED = Fetched(
@@ -46,6 +57,7 @@ FETCHED = Fetched(
 TABLES = [
     *("runs", "run_partitions", "run_stages", "checkpoints", "attempts", "outbox", "artifacts"),
     *("manifests", "manifest_artifacts", "relations", "versions", "version_models", "verdicts"),
+    *("judgements", "partition_extremes"),
     *("publications", "publication_pointer", "slot_views", "published_models", "operator_actions"),
 ]
 

@@ -1,5 +1,7 @@
 -- A flight that never left has no delay and no air time; one that left has a departure delay; air
 -- time and arrival delay are known together.
+{{ config(meta={'scope': 'changed'}) }}
+
 with
 
 flights as (

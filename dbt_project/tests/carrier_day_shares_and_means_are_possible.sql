@@ -1,5 +1,7 @@
 -- A share lies between 0 and 1 and exists exactly when a mean arrival delay does; a day has a mean
 -- departure delay unless every flight was cancelled; a mean lies between its flights' extremes.
+{{ config(meta={'scope': 'changed'}) }}
+
 with
 
 flights as (

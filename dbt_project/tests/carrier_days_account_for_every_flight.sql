@@ -1,5 +1,7 @@
 -- Each carrier's day counts exactly its flights and its cancellations, in both directions, whether
 -- or not the carrier has a name.
+{{ config(meta={'scope': 'changed'}) }}
+
 with
 
 flights as (

@@ -1,6 +1,6 @@
 -- Scheduled departure plus delay is the clock at which the flight left. Only a warning: when it
 -- fails, the source contradicts itself, and no number of ours is wrong.
-{{ config(severity='warn') }}
+{{ config(severity='warn', meta={'scope': 'changed'}) }}
 
 with
 

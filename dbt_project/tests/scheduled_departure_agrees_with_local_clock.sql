@@ -1,5 +1,7 @@
 -- The instant is computed from the UTC hour; the source also states the local date and clock, and
 -- they agree.
+{{ config(meta={'scope': 'changed'}) }}
+
 with
 
 marts as (

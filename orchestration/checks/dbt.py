@@ -15,6 +15,7 @@ from ingestion.contracts import BOOKKEEPING
 from ingestion.resources import Resource
 from orchestration.checks.declared import DeclaredPipeline
 from orchestration.checks.finding import Finding, Severity, shown_path, split_hint
+from orchestration.checks.scopes import PartitionedModel, check_test_scopes, partitioned_models
 from orchestration.errors import ConfigurationError, SluiceError
 from orchestration.pipelines.files import read_document
 from orchestration.pipelines.problems import line_of
@@ -63,8 +64,11 @@ def check_project(
             file = settings.dbt_project_dir / (named[0] if named else "dbt_project.yml")
             where = shown_path(file, settings.project_dir, 1)
             return None, [Finding(Severity.ERROR, SUBJECT, where, message, hint)]
+        models = partitioned_models(
+            node for node in manifest.nodes.values() if node.resource_type == "model"
+        )
         for pipeline in declared:
-            findings += check_selection(pipeline, session, manifest)
+            findings += check_selection(pipeline, session, manifest, models)
     project = project_from(manifest)
     findings += check_published_models(declared, project)
     findings += check_required_columns(declared, model_columns(project))
@@ -72,9 +76,13 @@ def check_project(
 
 
 def check_selection(
-    pipeline: DeclaredPipeline, session: DbtSession, manifest: Any
+    pipeline: DeclaredPipeline,
+    session: DbtSession,
+    manifest: Any,
+    models: Mapping[str, PartitionedModel],
 ) -> list[Finding]:
-    """The selected models depend on their inputs alone, and what is published is among them."""
+    """The selected models depend on their inputs alone, and what is published is among them; their
+    data tests look at no more than they have to."""
     existing = {node.name for node in manifest.nodes.values() if node.resource_type == "model"}
     try:
         graph = load_graph(session, pipeline.spec.dbt.select, manifest=manifest)
@@ -82,7 +90,7 @@ def check_selection(
     except ConfigurationError as error:
         listed = [line.strip() for line in error.message.splitlines() if line.startswith("  ")]
         return [_refusal(pipeline, text) for text in listed or [error.message]]
-    return []
+    return check_test_scopes(graph, models)
 
 
 def _refusal(pipeline: DeclaredPipeline, text: str) -> Finding:

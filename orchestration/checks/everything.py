@@ -6,6 +6,7 @@ from orchestration.checks.dbt import check_project, check_source_tables, model_c
 from orchestration.checks.declared import check_published_once, read_pipelines
 from orchestration.checks.environment import check_environment, source_environment
 from orchestration.checks.finding import Finding, Severity
+from orchestration.checks.scopes import check_suite_scopes, partitioned_models
 from orchestration.checks.sources import (
     check_resources,
     check_source_variables,
@@ -37,6 +38,9 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
         findings += found
         if project is not None:
             columns |= model_columns(project)
+            findings += check_suite_scopes(
+                declared, settings.suites_dir, partitioned_models(project.models.values())
+            )
             if resources:
                 findings += check_source_tables(
                     project, resources, settings.dbt_project_dir, settings.project_dir

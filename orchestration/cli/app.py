@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from orchestration.cli.gate_commands import gates
 from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
@@ -17,7 +18,6 @@ app = typer.Typer(
 runs = typer.Typer(help="What ran.", no_args_is_help=True)
 versions = typer.Typer(help="What was built and published.", no_args_is_help=True)
 quarantine = typer.Typer(help="Records and partitions that broke a rule.", no_args_is_help=True)
-gates = typer.Typer(help="What the suites said.", no_args_is_help=True)
 sources = typer.Typer(help="Where data comes from.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 app.add_typer(versions, name="versions")
@@ -218,14 +218,6 @@ def quarantine_show(
     from orchestration.cli.quarantine import show_entry as command
 
     command(entry, as_json=json)
-
-
-@gates.command("show")
-def gates_show(run: RunArgument = None, json: Json = False) -> None:
-    """Every suite's verdict, with the expectations that failed."""
-    from orchestration.cli.gates import show as command
-
-    command(run, as_json=json)
 
 
 @sources.command("list")

@@ -1,5 +1,6 @@
 """`sluice gates show`: every suite's verdict on a run, and which expectations failed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from orchestration.cli.output import print_json, print_rows, shown
@@ -15,7 +16,8 @@ def show(prefix: str | None, *, as_json: bool) -> None:
         rows = fetch(
             connection,
             # The last word on each subject; a run that reused a gate's verdict shows that one.
-            "select stage, subject, suite, verdict, results, duration_s, evaluated_at, run_id from ("
+            "select stage, subject, suite, verdict, results, duration_s, evaluated_at, run_id, "
+            "partitions from ("
             "select distinct on (stage, subject, suite) * from ops.verdicts where run_id = %s "
             "or (stage = 'gate' and subject = %s and run_id = ("
             "select c.run_id from ops.run_stages s join ops.checkpoints c using (idempotency_key) "
@@ -28,21 +30,29 @@ def show(prefix: str | None, *, as_json: bool) -> None:
         return
     print_rows(
         f"verdicts of {run.run_id}",
-        ["stage", "suite", "verdict", "expectations", "failed"],
+        ["stage", "suite", "verdict", "expectations", "failed", "looked_at"],
         [
             row
             | {
                 "expectations": row["results"]["statistics"]["expectations"],
                 "failed": len(failed_expectations(row["results"])),
+                "looked_at": "partitions of this run"
+                if row["stage"] == "validate"
+                else _looked_at(row["results"]),
             }
             for row in rows
         ],
         "no suite was evaluated",
     )
+    print_failed([(str(row["suite"]), row["results"]) for row in rows])
+
+
+def print_failed(verdicts: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """What did not hold, of (suite, verdict as it is stored); nothing when everything did."""
     failed = [
-        {"suite": row["suite"]} | item
-        for row in rows
-        for item in failed_expectations(row["results"])
+        {"suite": suite} | item
+        for suite, verdict in verdicts
+        for item in failed_expectations(verdict)
     ]
     if failed:
         print_rows(
@@ -64,12 +74,22 @@ def show(prefix: str | None, *, as_json: bool) -> None:
                 | {
                     "columns": ", ".join(item["columns"]),
                     "expected": _expected(item),
-                    "partitions": _partitions(item),
+                    "partitions": _first(list(item.get("partitions") or {})),
                 }
                 for item in failed
             ],
             "",
         )
+
+
+def _looked_at(verdict: dict[str, Any]) -> str:
+    """Which partitions a verdict is about; verdicts of an earlier form are about everything."""
+    partitions = verdict.get("partitions")
+    if partitions is None:
+        return "everything"
+    if not verdict["results"]:
+        return "nothing, it is unchanged"
+    return _first(partitions) or "what is not in partitions"
 
 
 def _expected(expectation: dict[str, Any]) -> str | None:
@@ -78,11 +98,11 @@ def _expected(expectation: dict[str, Any]) -> str | None:
     return ", ".join(f"{name} {shown(value)}" for name, value in bounds.items()) or None
 
 
-def _partitions(expectation: dict[str, Any]) -> str | None:
-    """The first partitions that broke an expectation, and how many more there are."""
-    named = list(expectation.get("partitions") or {})
-    more = f" and {len(named) - _SHOWN_PARTITIONS} more" if len(named) > _SHOWN_PARTITIONS else ""
-    return ", ".join(named[:_SHOWN_PARTITIONS]) + more or None
+def _first(partitions: list[str]) -> str | None:
+    """The first partitions, and how many more there are."""
+    count = len(partitions) - _SHOWN_PARTITIONS
+    more = f" and {count} more" if count > 0 else ""
+    return ", ".join(partitions[:_SHOWN_PARTITIONS]) + more or None
 
 
 def failed_expectations(verdict: dict[str, Any]) -> list[dict[str, Any]]:

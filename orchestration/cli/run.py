@@ -35,7 +35,7 @@ def run(
 ) -> None:
     settings = read_settings()
     pipeline = get_pipeline(settings.pipelines_dir, pipeline_name)
-    moment = _moment(as_of)
+    moment = parse_moment(as_of)
     if due:
         if partitions is not None or refresh:
             raise typer.BadParameter(
@@ -140,7 +140,8 @@ def _refuse_open_days(pipeline: PipelineSpec, days: list[str], moment: datetime)
         )
 
 
-def _moment(text: str | None) -> datetime | None:
+def parse_moment(text: str | None) -> datetime | None:
+    """What `--as-of` says. Raises typer's error for what is no time."""
     if text is None:
         return None
     try:

@@ -50,7 +50,10 @@ class Expectation:
 
 @dataclass(frozen=True)
 class SuiteVerdict:
-    """A suite's verdict on one subject."""
+    """A suite's verdict on one subject: on these partitions of it, or on everything.
+
+    `unchanged` counts what was not asked again, because nothing has changed since it was accepted.
+    """
 
     stage: str
     subject: str
@@ -58,6 +61,8 @@ class SuiteVerdict:
     verdict: str
     results: tuple[Expectation, ...]
     evaluated_at: Any = None
+    partitions: tuple[str, ...] | None = None
+    unchanged: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,8 @@ def _verdicts(connection: psycopg.Connection, values: Row) -> list[SuiteVerdict]
                 row["verdict"],
                 tuple(results),
                 row["evaluated_at"],
+                tuple(row["partitions"]) if row["partitions"] is not None else None,
+                row["results"]["statistics"].get("unchanged", 0),
             )
         )
     return found

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import psycopg
 
+from expectations.session import begin_loading
 from orchestration.code import Code
 from orchestration.errors import Cancelled, LeaseLost
 from orchestration.failures import classify
@@ -102,6 +103,7 @@ def execute_run(
             run_lease=lease,
             progress=progress,
             check_leases=check,
+            prepare=begin_loading,
             is_cancelled=watch.is_requested,
             read_checkpoints=lambda units: read_checkpoints(context.connection, units),
             budget=Budget(0),

@@ -1,7 +1,8 @@
 """What the suites say about the partitions of a run: all of a resource's at once, each to blame."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from expectations.gate import evaluate_many
@@ -11,6 +12,7 @@ from expectations.subject import (
     artifact_rows_query,
     partition_volume_query,
 )
+from expectations.suite import Suite
 from expectations.verdict import Severity, Verdict
 from orchestration.identity import digest
 from orchestration.stages.acceptance import Finding
@@ -57,20 +59,11 @@ def evaluate_artifacts(
     subjects: dict[Judged, Subject] = {}
     for resource in sorted({artifact.resource for artifact in artifacts}):
         group = [item for item in artifacts if item.resource == resource]
-        table = staging_table(resource)
-        parameters = suite_parameters(context.run.as_of, group)
+        spec = context.pipeline.resource(resource)
         for name in _suites(context, resource):
-            if name == context.pipeline.resource(resource).volume_suite:
-                query = partition_volume_query(
-                    "staging", table, {item.artifact_id: item.partition for item in group}
-                )
-                subject_table = None
-            else:
-                query = artifact_rows_query("staging", table, [item.artifact_id for item in group])
-                subject_table = table
             suite = read_suite(context.settings.suites_dir, name)
-            subjects[Judged(resource, name)] = Subject(
-                suite, "staging", subject_table, query, parameters, PARTITION
+            subjects[Judged(resource, name)] = artifact_subject(
+                suite, group, context.run.as_of, volume=name == spec.volume_suite
             )
     if not subjects:
         return []
@@ -80,6 +73,21 @@ def evaluate_artifacts(
         statement_timeout_s=max(10.0, context.budget.remaining_s),
     )
     return list(zip(subjects, verdicts, strict=True))
+
+
+def artifact_subject(
+    suite: Suite, artifacts: Sequence[Artifact], as_of: datetime, *, volume: bool
+) -> Subject:
+    """The rows of some artifacts of one resource, or with `volume` one row for each of them."""
+    table = staging_table(artifacts[0].resource)
+    if volume:
+        query = partition_volume_query(
+            "staging", table, {item.artifact_id: item.partition for item in artifacts}
+        )
+    else:
+        query = artifact_rows_query("staging", table, [item.artifact_id for item in artifacts])
+    parameters = suite_parameters(as_of, artifacts)
+    return Subject(suite, "staging", None if volume else table, query, parameters, PARTITION)
 
 
 def blame_partitions(

@@ -141,6 +141,9 @@ class StageContext:
     partitions: list[RunPartition]
     work_dir: Path
     memory: dict[str, Any] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
+    """Begins, in the background, what later stages of this process need; for a stage that has to
+    wait for others."""
     is_cancelled: Callable[[], bool] = lambda: False
     """For threads that cannot raise in the stage's own: whether to stop at the next opportunity."""
 

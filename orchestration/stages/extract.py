@@ -102,6 +102,8 @@ class ExtractStage:
                 yield done
             else:
                 open_claims.append(claim)
+        if open_claims:
+            context.prepare()
         arrived: list[_Arrived] = []
         for result in self._fetch_all(context, open_claims):
             if isinstance(result, _Arrived):

@@ -72,25 +72,26 @@ def record_verdicts(
     pipeline: str,
     run_id: str,
     stage: str,
-) -> None:
-    """Keeps (subject, suite, suite hash, verdict as JSON) rows, in the caller's transaction."""
+) -> dict[str, int]:
+    """Keeps (subject, suite, suite hash, verdict as JSON) rows, in the caller's transaction.
+
+    Returns suite → id of the row.
+    """
     assert_fence(connection, lease)
+    ids: dict[str, int] = {}
     for subject, suite, hashed, verdict in verdicts:
-        connection.execute(
+        row = connection.execute(
             "insert into ops.verdicts (pipeline, run_id, stage, subject, suite, suite_hash, verdict, "
-            "results, duration_s) values (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "results, duration_s, partitions) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+            "returning verdict_id",
             [
-                pipeline,
-                run_id,
-                stage,
-                subject,
-                suite,
-                hashed,
-                verdict["status"],
-                Jsonb(verdict),
-                verdict.get("duration_s"),
+                *(pipeline, run_id, stage, subject, suite, hashed, verdict["status"]),
+                *(Jsonb(verdict), verdict.get("duration_s"), verdict.get("partitions")),
             ],
-        )
+        ).fetchone()
+        if row is not None:
+            ids[suite] = int(row[0])
+    return ids
 
 
 def refuse_errors(verdicts: Mapping[str, Verdict]) -> None:

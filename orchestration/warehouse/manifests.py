@@ -7,7 +7,7 @@ import psycopg
 
 from ingestion.partitions import SNAPSHOT
 from orchestration.identity import ManifestId, digest, manifest_id
-from orchestration.warehouse.artifacts import Artifact, accepted_artifacts
+from orchestration.warehouse.artifacts import Artifact, accepted_artifacts, find_artifacts
 from orchestration.warehouse.fence import Lease, assert_fence
 
 
@@ -51,6 +51,15 @@ def compose_manifest(connection: psycopg.Connection, pipeline: str) -> Manifest:
     ]
     identity = manifest_id(pipeline, contents)
     return Manifest(identity, pipeline, tuple(artifacts))
+
+
+def load_manifest(connection: psycopg.Connection, manifest: ManifestId, pipeline: str) -> Manifest:
+    """A manifest as it was written down."""
+    rows = connection.execute(
+        "select artifact_id from ops.manifest_artifacts where manifest_id = %s", [manifest]
+    ).fetchall()
+    found = find_artifacts(connection, [artifact_id for (artifact_id,) in rows])
+    return Manifest(manifest, pipeline, tuple(found[name] for name in sorted(found)))
 
 
 def record_manifest(

@@ -10,6 +10,7 @@ from late_work import (
     PARTITION,
     RELATION,
     RUN,
+    SLICES,
     UNIT,
     VERSION,
     begin_work,
@@ -40,6 +41,7 @@ from orchestration.stages.suites import record_verdicts
 from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease
+from orchestration.warehouse.judgements import Judged, Rule, record_extremes, record_judgements
 from orchestration.warehouse.manifests import Manifest, record_manifest
 from orchestration.warehouse.segments.independence import record_check
 from orchestration.warehouse.versions import VersionRecord, create_version_views, record_version
@@ -149,6 +151,16 @@ WRITES: dict[str, tuple[Role, Write]] = {
             run_id=RUN,
             stage=StageName.VALIDATE,
         ),
+    ),
+    "record_judgements": (
+        Role.RUNNER,
+        lambda _, c, lease: record_judgements(
+            c, lease, "flights", VERSION, [Judged(Rule("suite", "d" * 64), "passed", None, 1)]
+        ),
+    ),
+    "record_extremes": (
+        Role.RUNNER,
+        lambda _, c, lease: record_extremes(c, lease, SLICES, "seen_at", ["2013-01-01"]),
     ),
     "judge_partition": (
         Role.RUNNER,

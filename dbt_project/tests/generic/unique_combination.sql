@@ -2,6 +2,8 @@
     whose key is not one column. -#}
 {% test unique_combination(model, columns) %}
 
+{{ config(meta={'scope': 'keys'}) }}
+
 select
   {{ columns | join(', ') }},
   count(*) as row_count

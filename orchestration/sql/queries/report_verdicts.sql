@@ -1,5 +1,5 @@
 -- The last word of each suite on what the run judged; a reused gate shows the verdict that it reused.
-select v.verdict_id, v.stage, v.subject, v.suite, v.verdict, v.results, v.evaluated_at
+select v.verdict_id, v.stage, v.subject, v.suite, v.verdict, v.results, v.evaluated_at, v.partitions
 from (
     select distinct on (stage, subject, suite) *
     from ops.verdicts

@@ -115,6 +115,19 @@ def _refusals(model: ModelNode) -> Iterator[str]:
     yield from _sql_refusals(model)
 
 
+def hidden_inputs(code: str) -> list[str]:
+    """What a statement depends on besides placeholders and its own tables: the moment, the session,
+    or relations that it names itself. Raises `ValueError` for what cannot be read."""
+    words = words_of(code)
+    return sorted({*_moments(words), *_foreign_tables(code, words)})
+
+
+def hidden_in_jinja(texts: Iterable[str], macros: Iterable[str]) -> list[str]:
+    """The same for Jinja: names that differ from run to run, calls that read the warehouse."""
+    called = {name for macro, name in _MOMENT_MACROS.items() if macro in set(macros)}
+    return sorted(called.union(*map(_moment_names, texts)))
+
+
 def _config_refusals(model: ModelNode) -> Iterator[str]:
     title = model.title
     for name, value in sorted(model.config.items()):

@@ -10,8 +10,10 @@ from typing import Any, Literal
 from orchestration.errors import FailureKind, InternalError
 from orchestration.warehouse.dbt.failures import failure_of
 from orchestration.warehouse.dbt.graph import ProjectGraph
-from orchestration.warehouse.dbt.patching import with_relations
+from orchestration.warehouse.dbt.patching import with_tests
+from orchestration.warehouse.dbt.project import compile_tests
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
+from orchestration.warehouse.dbt.test_reads import TestNode, read_test
 
 TestStatus = Literal["pass", "warn", "fail", "error"]
 
@@ -24,6 +26,7 @@ class TestOutcome:
     for a test of its own that reads several. `transient`: evaluating it again may help.
     """
 
+    unique_id: str
     name: str
     status: TestStatus
     severity: Literal["error", "warn"]
@@ -40,14 +43,15 @@ def run_tests(
     graph: ProjectGraph,
     relations: Mapping[str, str],
     models: Collection[str] | None = None,
+    statements: Mapping[str, str | None] | None = None,
 ) -> list[TestOutcome]:
     """Runs every data test that reads one of `models` (default: all) or a source of theirs.
 
-    `relations` maps every model of the graph to its relation in the store. Tests that also read
-    models outside the graph are left out. The session's role only reads. Raises
-    `DestinationFailure` when the warehouse is away.
+    `relations` maps every model of the graph to its relation in the store. With `statements`
+    (unique id → SQL) those tests are run, each as it says there; None leaves it to dbt. The
+    session's role only reads. Raises `DestinationFailure` when the warehouse is away.
     """
-    chosen = _chosen(graph, relations, set(models if models is not None else relations))
+    chosen = list(chosen_tests(graph, relations, models) if statements is None else statements)
     if not chosen:
         return []
     names = [".".join(graph.manifest.nodes[unique_id].fqn) for unique_id in chosen]
@@ -57,7 +61,7 @@ def run_tests(
             *("test", "--select", *names, "--threads", str(session.threads)),
             *("--indirect-selection", "empty", "--resource-type", "test"),
         ],
-        _without_stored_failures(with_relations(graph.manifest, relations, graph.outside)),
+        with_tests(graph, relations, statements or {}),
     )
     done.raise_if_broken("dbt could not run the data tests")
     results = {result.node.unique_id: result for result in done.result.results}
@@ -65,6 +69,32 @@ def run_tests(
     return [
         _outcome(graph.manifest.nodes[unique_id], results.get(unique_id), done, graph)
         for unique_id in chosen
+    ]
+
+
+def chosen_tests(
+    graph: ProjectGraph, relations: Mapping[str, str], models: Collection[str] | None = None
+) -> list[str]:
+    """Unique ids of the tests that read one of `models` (default: all) or a source of theirs.
+
+    Those that also read models outside the graph are left out.
+    """
+    return _chosen(graph, relations, set(models if models is not None else relations))
+
+
+def read_tests(
+    session: DbtSession, graph: ProjectGraph, unique_ids: Collection[str]
+) -> list[TestNode]:
+    """These tests as values, compiled with constant names; the answers of dbt are kept.
+
+    Raises `ConfigurationError` for a test that cannot be compiled.
+    """
+    tests = [read_test(graph, unique_id) for unique_id in unique_ids]
+    fixed = [test.unique_id for test in tests if not test.hidden]
+    compiled = compile_tests(session, graph.manifest, fixed)
+    return [
+        test.with_code(compiled[test.unique_id]) if test.unique_id in compiled else test
+        for test in tests
     ]
 
 
@@ -85,14 +115,6 @@ def _chosen(graph: ProjectGraph, relations: Mapping[str, str], models: set[str])
         if read & (wanted | sources) and read <= reachable:
             chosen.append(unique_id)
     return chosen
-
-
-def _without_stored_failures(manifest: Any) -> Any:
-    for node in manifest.nodes.values():
-        if node.resource_type == "test":
-            node.config.store_failures = False
-            node.config.store_failures_as = None
-    return manifest
 
 
 def _raise_when_away(done: Invocation) -> None:
@@ -126,6 +148,7 @@ def _outcome(node: Any, result: Any, done: Invocation, graph: ProjectGraph) -> T
         if name in graph.manifest.sources
     ]
     return TestOutcome(
+        unique_id=node.unique_id,
         name=node.name,
         status=outcome,
         severity="warn" if str(node.config.severity).lower() == "warn" else "error",

@@ -18,7 +18,7 @@ from orchestration.warehouse.dbt.graph import ModelNode, ProjectGraph
 
 # Raise it when the meaning of a key changes: everything is then built anew.
 KEY_FORMAT = 1
-_TOOLS = ("dbt-core", "dbt-adapters", "dbt-postgres")
+TOOLS = ("dbt-core", "dbt-adapters", "dbt-postgres")
 
 
 Windows = Mapping[str, Mapping[str, str]]
@@ -61,7 +61,7 @@ def compute_keys(
             "its resources, or take the models out of its dbt selection",
             code="resource_missing",
         )
-    tools = {name: version(name) for name in _TOOLS}
+    tools = {name: version(name) for name in TOOLS}
     keys: dict[str, ModelKeys] = {}
     for model in graph.models:
         definition = definition_key(model, tools, shapes or {})

@@ -8,6 +8,7 @@ from orchestration.warehouse.dbt.graph import (
     PLACEHOLDER_MODELS,
     PLACEHOLDER_SOURCES,
     OutsideModel,
+    ProjectGraph,
 )
 from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.names import staging_table
@@ -43,6 +44,21 @@ def with_relations(
         if node.resource_type in _RELATIONAL and (relation := names.get(node.name)) is not None:
             _rename(node, node.database, STORE_SCHEMA, relation)
             node.config.grants = {}
+    return copy
+
+
+def with_tests(
+    graph: ProjectGraph, relations: Mapping[str, str], statements: Mapping[str, str | None]
+) -> Any:
+    """A copy in which data tests keep no rows, and these say what is given (unique id → SQL)."""
+    copy = with_relations(graph.manifest, relations, graph.outside)
+    for unique_id, node in copy.nodes.items():
+        if node.resource_type != "test":
+            continue
+        node.config.store_failures = False
+        node.config.store_failures_as = None
+        if (text := statements.get(unique_id)) is not None:
+            node.raw_code = _raw(text)
     return copy
 
 

@@ -5,7 +5,7 @@ the file.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -131,8 +131,33 @@ def _select(session: DbtSession, manifest: Any, selection: Sequence[str]) -> lis
     return found
 
 
+def compile_tests(
+    session: DbtSession, manifest: Any, unique_ids: Collection[str]
+) -> dict[str, str]:
+    """unique id → SQL of these data tests, with placeholders for what they read.
+
+    Raises `ConfigurationError` for one that cannot be compiled.
+    """
+    if not unique_ids:
+        return {}
+    wanted = {name: manifest.nodes[name] for name in sorted(unique_ids)}
+    titles = {name: f"{node.name} ({node.original_file_path})" for name, node in wanted.items()}
+    code: dict[str, str] = Answers(session).recall(
+        ["compile tests", list(wanted)], partial(_compiled, session, manifest, titles), _JSON
+    )
+    return code
+
+
 def _compile(session: DbtSession, manifest: Any, models: Sequence[ModelNode]) -> dict[str, str]:
-    names = [".".join(manifest.nodes[model.unique_id].fqn) for model in models]
+    code = _compiled(session, manifest, {model.unique_id: model.title for model in models})
+    missing = [m.title for m in models if m.materialized != "seed" and m.unique_id not in code]
+    raise_refusals([f"{title}: dbt did not compile it" for title in missing])
+    return code
+
+
+def _compiled(session: DbtSession, manifest: Any, titles: Mapping[str, str]) -> dict[str, str]:
+    """unique id → compiled code of these nodes; `titles` name them in messages."""
+    names = [".".join(manifest.nodes[unique_id].fqn) for unique_id in titles]
     compiled = invoke(
         session,
         [
@@ -142,18 +167,15 @@ def _compile(session: DbtSession, manifest: Any, models: Sequence[ModelNode]) ->
         with_placeholders(manifest),
     )
     compiled.raise_if_broken("the dbt project cannot be compiled")
-    wanted = {model.unique_id: model for model in models}
     code: dict[str, str] = {}
     failed = []
     for result in compiled.result.results:
-        model = wanted.get(result.node.unique_id)
-        if model is None:
+        title = titles.get(result.node.unique_id)
+        if title is None:
             continue
         if str(result.status) == "success":
-            code[model.unique_id] = result.node.compiled_code
+            code[result.node.unique_id] = result.node.compiled_code
         else:
-            failed.append(f"{model.title}: {' '.join(str(result.message).split())[:500]}")
+            failed.append(f"{title}: {' '.join(str(result.message).split())[:500]}")
     raise_refusals(failed)
-    missing = [m.title for m in models if m.materialized != "seed" and m.unique_id not in code]
-    raise_refusals([f"{title}: dbt did not compile it" for title in missing])
     return code

@@ -51,7 +51,7 @@ def read_model(
     meta = config.get("meta") or {}
     is_seed = node.resource_type == "seed"
     materialized = "seed" if is_seed else str(config.get("materialized"))
-    reads = _Reads(manifest, outside, node)
+    reads = NodeReads(manifest, outside, node)
     return ModelNode(
         name=node.name,
         unique_id=unique_id,
@@ -75,7 +75,7 @@ def read_model(
     )
 
 
-class _Reads:
+class NodeReads:
     """What a node reads and calls, ephemeral models and macros included."""
 
     def __init__(self, manifest: Any, outside: Mapping[str, OutsideModel], node: Any) -> None:

@@ -4,8 +4,10 @@ Nothing is rendered again while dbt builds, so what is stored is what the key sa
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 from orchestration.warehouse.dbt.graph import (
     PLACEHOLDER_DATABASE,
@@ -43,6 +45,19 @@ class Sources:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+class Reads(Protocol):
+    """What a piece of compiled SQL reads: models, resources, and models of other pipelines."""
+
+    @property
+    def parents(self) -> tuple[str, ...]: ...
+
+    @property
+    def resources(self) -> tuple[str, ...]: ...
+
+    @property
+    def outside(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True)
 class Statements:
     """`before` and `after` run in the transaction that builds the relation from `code`."""
@@ -65,7 +80,7 @@ class Writer:
         """What dbt has to run for this relation."""
         model = self.graph.model(planned.model)
         if planned.partitions is None:
-            return Statements(resolve(model.compiled_code, self._whole(model)))
+            return Statements(self.whole(model.compiled_code, model))
         before, code = self.restricted(model, planned.partitions, planned.relation_name)
         return Statements(code, before, self._views_of(planned.model))
 
@@ -88,11 +103,11 @@ class Writer:
         """
         read = self.keys[model.name].windows
         windows = {window for name in partitions for window in read.get(name, (name,))}
-        inputs = _Inputs(self, windows, salt)
+        inputs = Inputs(self, windows, partial(_view_name, salt), partial(written, "pg_temp"))
         code = inputs.code(model)
         if model.lookback:
             code = without_partitions(code, sorted(windows - set(partitions)))
-        return tuple(inputs.statements), code
+        return tuple(temporary_view(*found) for found in inputs.definitions), code
 
     def _views_of(self, model: str) -> tuple[str, ...]:
         return tuple(
@@ -106,12 +121,13 @@ class Writer:
         columns = self.graph.model(planned.model).contract_columns
         return segment_views(planned.relation_name, columns, planned.pieces or ())
 
-    def _whole(self, model: ModelNode) -> dict[str, str]:
-        """placeholder → relation, for a model that reads all of its inputs."""
-        found = {_source(name): self.live(name) for name in model.resources}
-        return found | {
-            _model(name): self.stored(name) for name in (*model.parents, *model.outside)
-        }
+    def whole(self, code: str, reads: Reads) -> str:
+        """The code over all of what it reads."""
+        found = {_source(name): self.live(name) for name in reads.resources}
+        return resolve(
+            code,
+            found | {_model(name): self.stored(name) for name in (*reads.parents, *reads.outside)},
+        )
 
     def live(self, resource: str) -> str:
         return written(_LIVE_SCHEMA, staging_table(resource))
@@ -122,23 +138,41 @@ class Writer:
         return written(STORE_SCHEMA, name)
 
 
-class _Inputs:
-    """The temporary views of one build; each input is made once, parents first."""
+class Inputs:
+    """The inputs of one query, restricted to some windows; each is defined once, parents first.
 
-    def __init__(self, writer: Writer, windows: Collection[str], salt: str) -> None:
-        self._writer, self._windows, self._salt = writer, sorted(windows), salt
-        self._made: dict[str, str] = {}
-        self.statements: list[str] = []
+    `name_of` gives an input a name, `refer_to` says how that is written in SQL. Inputs in `entire`
+    are read as a whole all the same, the queries in `instead` take the place of a model's rows.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        windows: Collection[str],
+        name_of: Callable[[str], str],
+        refer_to: Callable[[str], str],
+        *,
+        entire: Collection[str] = (),
+        instead: Mapping[str, str] | None = None,
+    ) -> None:
+        self._writer, self._windows, self._entire = writer, sorted(windows), entire
+        self._name_of, self._refer_to, self._instead = name_of, refer_to, instead or {}
+        self._made: set[str] = set()
+        self.definitions: list[tuple[str, str]] = []
 
     def code(self, model: ModelNode) -> str:
-        relations = {_source(name): self._resource(name) for name in model.resources}
-        relations |= {_model(name): self._parent(name) for name in model.parents}
-        relations |= {_model(name): self._writer.stored(name) for name in model.outside}
-        return resolve(model.compiled_code, relations)
+        return self.resolved(model.compiled_code, model)
+
+    def resolved(self, code: str, reads: Reads) -> str:
+        """The code over these inputs."""
+        relations = {_source(name): self._resource(name) for name in reads.resources}
+        relations |= {_model(name): self._parent(name) for name in reads.parents}
+        relations |= {_model(name): self._writer.stored(name) for name in reads.outside}
+        return resolve(code, relations)
 
     def _resource(self, resource: str) -> str:
         held = self._writer.sources.artifacts.get(resource)
-        if held is None:
+        if held is None or resource in self._entire:
             return self._writer.live(resource)
         wanted = [held[window] for window in self._windows if window in held]
         columns = self._writer.sources.columns[resource]
@@ -146,7 +180,9 @@ class _Inputs:
 
     def _parent(self, name: str) -> str:
         parent = self._writer.graph.model(name)
-        if self._writer.keys[name].partition_keys is None:
+        if name in self._instead:
+            return self._make(name, self._instead[name])
+        if name in self._entire or self._writer.keys[name].partition_keys is None:
             return self._writer.stored(name)
         if not parent.is_partitioned:
             return self._make(name, self.code(parent))
@@ -158,11 +194,14 @@ class _Inputs:
 
     def _make(self, name: str, code: str) -> str:
         if name not in self._made:
-            token = hashlib.sha256(f"{self._salt}:{name}".encode()).hexdigest()[:12]
-            view = f"{name.replace('.', '__')[:40]}__{token}"
-            self.statements.append(temporary_view(view, code))
-            self._made[name] = written("pg_temp", view)
-        return self._made[name]
+            self.definitions.append((self._name_of(name), code))
+            self._made.add(name)
+        return self._refer_to(self._name_of(name))
+
+
+def _view_name(salt: str, name: str) -> str:
+    token = hashlib.sha256(f"{salt}:{name}".encode()).hexdigest()[:12]
+    return f"{name.replace('.', '__')[:40]}__{token}"
 
 
 def _model(name: str) -> str:

@@ -65,6 +65,22 @@ def temporary_view(name: str, code: str) -> str:
     return _text(head) + code
 
 
+def with_tables(tables: Sequence[tuple[str, str]], code: str) -> str:
+    """The code after tables of its own, (name, query), that it may name."""
+    if not tables:
+        return code
+    named = sql.SQL(", ").join(
+        sql.SQL("{} as ({}\n)").format(sql.Identifier(name), sql.SQL(query))
+        for name, query in tables
+    )
+    return f"with {_text(named)}\nselect * from (\n{code}\n) as answered"
+
+
+def whole_relation(relation: str) -> str:
+    """A query for everything that a relation of the store shows."""
+    return _text(statement("select * from {relation}", relation=qualified(STORE_SCHEMA, relation)))
+
+
 def some_partitions(columns: Sequence[str], pieces: Sequence[Piece], wanted: Iterable[str]) -> str:
     """A query for these partitions and no others, over the segments that show them."""
     asked = set(wanted)
@@ -78,7 +94,7 @@ def some_partitions(columns: Sequence[str], pieces: Sequence[Piece], wanted: Ite
                 columns=_names(columns),
                 segment=qualified(STORE_SCHEMA, piece.segment),
                 partition=identifier(PARTITION_COLUMN),
-                wanted=_array(part),
+                wanted=array(part),
             )
             for piece, part in chosen
         )
@@ -92,7 +108,7 @@ def some_artifacts(resource: str, columns: Sequence[str], artifacts: Iterable[st
             "select {columns} from {table} as t where t._artifact_id = any({artifacts})",
             columns=sql.SQL(", ").join(shown_column(name) for name in columns),
             table=qualified("staging", staging_table(resource)),
-            artifacts=_array(artifacts, "varchar"),
+            artifacts=array(artifacts, "varchar"),
         )
     )
 
@@ -117,7 +133,7 @@ def without_partitions(code: str, partitions: Iterable[str]) -> str:
     tail = statement(
         ") as built where (built.{partition} = any({unwanted})) is not true",
         partition=identifier(PARTITION_COLUMN),
-        unwanted=_array(partitions),
+        unwanted=array(partitions),
     )
     return "\n".join(["select * from (", code, _text(tail)])
 
@@ -134,23 +150,24 @@ def written(schema: str, name: str) -> str:
     return _text(qualified(schema, name))
 
 
+def array(values: Iterable[str], kind: str = "text") -> sql.Composed:
+    """`'{a,b}'::text[]`."""
+    # One constant: thousands of them would be planned one by one whenever somebody reads the view.
+    return sql.SQL("{}::{}[]").format(sql.Literal(list(values)), sql.SQL(kind))
+
+
 def _shown(piece: Piece) -> sql.Composable:
     if not piece.hidden:
         return sql.SQL("true")
     return statement(
         "{partition} <> all({hidden})",
         partition=identifier(PARTITION_COLUMN),
-        hidden=_array(piece.hidden),
+        hidden=array(piece.hidden),
     )
 
 
 def _names(columns: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for name in columns)
-
-
-def _array(values: Iterable[str], kind: str = "text") -> sql.Composed:
-    # One constant: thousands of them would be planned one by one whenever somebody reads the view.
-    return sql.SQL("{}::{}[]").format(sql.Literal(list(values)), sql.SQL(kind))
 
 
 def _text(composed: sql.Composable) -> str:

@@ -1,4 +1,7 @@
-{{ config(partition_by='_partition', indexes=[{'columns': ['flight_key']}]) }}
+{{ config(
+    partition_by='_partition',
+    indexes=[{'columns': ['flight_key']}, {'columns': ['flight_date', 'carrier_code']}],
+) }}
 
 with
 

@@ -1,0 +1,182 @@
+"""One gate at work: suites and data tests on a version, on what no earlier gate has accepted.
+
+Nothing is written before `record`, and that in the caller's transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from expectations.gate import evaluate_many
+from expectations.verdict import Verdict
+from orchestration.model import StageName
+from orchestration.stages.base import StageContext
+from orchestration.stages.suites import meaning, record_verdicts, refuse_errors
+from orchestration.stages.transform import dbt_session, load_project
+from orchestration.stages.under_test import UnderTest
+from orchestration.stages.version_suites import SuiteJudge, SuiteRule, Unread
+from orchestration.stages.version_tests import (
+    DBT_TESTS,
+    TestJudge,
+    TestRule,
+    read_test_judge,
+    tests_as_verdict,
+)
+from orchestration.warehouse.connections import Role
+from orchestration.warehouse.content import Contents
+from orchestration.warehouse.fence import Lease
+from orchestration.warehouse.judgements import (
+    Basis,
+    Judged,
+    Rule,
+    find_bases,
+    record_extremes,
+    record_judgements,
+)
+
+if TYPE_CHECKING:
+    from orchestration.warehouse.dbt.data_tests import TestOutcome
+
+_TEST_VERDICTS = {"pass": "passed", "warn": "warned", "fail": "failed"}
+
+
+@dataclass
+class Judging:
+    """`bases` says for each rule what was accepted before; `said` is what was found now."""
+
+    context: StageContext
+    under: UnderTest
+    bases: dict[Rule, Basis] = field(default_factory=dict)
+    suite_rules: list[SuiteRule] = field(default_factory=list)
+    test_rules: list[TestRule] = field(default_factory=list)
+    said: dict[Rule, str] = field(default_factory=dict)
+    verdicts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    unread: Unread = field(default_factory=dict)
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """suite → its verdict; dbt's data tests are one of them."""
+        return {name: str(verdict["status"]) for name, verdict in self.verdicts.items()}
+
+    @cached_property
+    def accepted(self) -> frozenset[str]:
+        """The verdicts that let a version pass."""
+        policy = self.context.pipeline.stages.gate.acceptance
+        return frozenset(item.value for item in policy.verdicts)
+
+    def evaluate_suites(self) -> None:
+        """Raises for the first suite that cannot be evaluated."""
+        context, names = self.context, self.context.pipeline.suites
+        judge = SuiteJudge(self.under, context.settings.suites_dir, context.run.as_of)
+        self.suite_rules = judge.rules(names)
+        self._find_bases(each.rule for each in self.suite_rules)
+        due = judge.due(self.suite_rules, self.bases)
+        self.unread = judge.unread(context.connection, due)
+        subjects = [judge.subject(each, self._changed(each.rule), self.unread) for each in due]
+        context.progress.update(StageName.GATE, self._summary(due))
+        found = evaluate_many(
+            subjects,
+            context.warehouse.url(Role.GATE),
+            settings={"sluice.manifest": self.under.manifest.manifest_id},
+            statement_timeout_s=max(10.0, context.budget.remaining_s),
+        )
+        said = dict(zip(due, found, strict=True))
+        together: dict[str, Verdict] = {
+            name: judge.verdict([r for r in self.suite_rules if r.name == name], self.bases, said)
+            for name in dict.fromkeys(names)
+        }
+        refuse_errors(together)
+        self.said |= {each.rule: verdict.status.value for each, verdict in said.items()}
+        self.verdicts |= {name: verdict.to_dict() for name, verdict in together.items()}
+
+    def run_tests(self) -> None:
+        """Raises when a test cannot be evaluated."""
+        context, manifest = self.context, self.under.manifest
+        builder = dbt_session(context, Role.TRANSFORMER, manifest)
+        graph = load_project(context, builder)
+        with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
+            judge: TestJudge = read_test_judge(connection, self.under, graph, builder)
+        self.test_rules = judge.rules()
+        self._find_bases(each.rule for each in self.test_rules)
+        due = [each for each in self.test_rules if self._is_due(each.rule)]
+        context.progress.update(
+            StageName.GATE, f"running {len(due)} of {len(self.test_rules)} data tests"
+        )
+        outcomes: list[TestOutcome] = []
+        if due:
+            outcomes = judge.run(dbt_session(context, Role.GATE, manifest), due, self.bases)
+        status = {outcome.unique_id: _TEST_VERDICTS[outcome.status] for outcome in outcomes}
+        self.said |= {each.rule: status[each.test.unique_id] for each in due}
+        self.verdicts[DBT_TESTS] = tests_as_verdict(outcomes, self.test_rules, self.bases)
+
+    def record(self, lease: Lease) -> None:
+        """Keeps verdicts, what was accepted, and what was read; in the caller's transaction."""
+        context = self.context
+        hashes = meaning(context.settings.suites_dir, context.pipeline.suites)
+        hashes[DBT_TESTS] = context.code.dbt
+        verdict_ids = record_verdicts(
+            context.connection,
+            lease,
+            [
+                (self.under.version_id, name, hashes[name], verdict)
+                for name, verdict in self.verdicts.items()
+            ],
+            pipeline=context.pipeline.name,
+            run_id=context.run.run_id,
+            stage=StageName.GATE,
+        )
+        record_judgements(
+            context.connection,
+            lease,
+            context.pipeline.name,
+            self.under.version_id,
+            self._judged(verdict_ids),
+        )
+        for (model, column), partitions in self.unread.items():
+            slices = self.under.slices[model]
+            record_extremes(context.connection, lease, slices, column, partitions)
+
+    def _judged(self, verdict_ids: Mapping[str, int]) -> Iterator[Judged]:
+        """What is accepted of the version: as it was found now, or because nothing has changed."""
+        found = [(each.rule, each.name) for each in self.suite_rules]
+        found += [(each.rule, DBT_TESTS) for each in self.test_rules]
+        for rule, name in found:
+            basis, verdict = self.bases.get(rule), self.said.get(rule, "passed")
+            if verdict in self.accepted and not (basis and basis.is_of(self.under.version_id)):
+                yield Judged(rule, verdict, basis, verdict_ids[name])
+
+    def _find_bases(self, rules: Iterable[Rule]) -> None:
+        self.bases |= find_bases(
+            self.context.connection,
+            self._contents,
+            self.context.pipeline.name,
+            self.under.version_id,
+            rules,
+            self.accepted,
+            anew=self._was_judged_by_this_run,
+        )
+
+    @cached_property
+    def _contents(self) -> Contents:
+        return Contents(self.context.connection)
+
+    @cached_property
+    def _was_judged_by_this_run(self) -> bool:
+        """Whether this is a repetition, which is to look again at what the first one looked at."""
+        row = self.context.connection.execute(
+            "select exists (select from ops.verdicts "
+            "where run_id = %s and stage = %s and subject = %s)",
+            [self.context.run.run_id, StageName.GATE, self.under.version_id],
+        ).fetchone()
+        return bool(row and row[0])
+
+    def _is_due(self, rule: Rule) -> bool:
+        return rule not in self.bases or bool(self.bases[rule].changed)
+
+    def _changed(self, rule: Rule) -> frozenset[str] | None:
+        return self.bases[rule].changed if rule in self.bases else None
+
+    def _summary(self, due: list[SuiteRule]) -> str:
+        suites = len({each.name for each in due})
+        return f"evaluating {suites} of {len(set(self.context.pipeline.suites))} suites"
