@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class FaultPoint(StrEnum):
-    """`stage.moment`, in the order in which a run reaches them; `prune.moment` for retention."""
+    """`stage.moment`, in the order in which a run reaches them; the last ones are of retention."""
 
     RUN_BEFORE_START = "run.before_start"
     RUN_AFTER_START = "run.after_start"
@@ -60,6 +60,9 @@ class FaultPoint(StrEnum):
     PRUNE_INSIDE_RELATION = "prune.inside_relation"
     PRUNE_AFTER_RELATION = "prune.after_relation"
     PRUNE_AFTER_RECORD = "prune.after_record"
+    PIN_AFTER_ROW = "pin.after_row"
+    PIN_AFTER_VIEWS = "pin.after_views"
+    PIN_AFTER_UNPIN = "pin.after_unpin"
 
 
 _armed: dict[tuple[FaultPoint, str], Callable[[], None]] = {}

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.options import Json, PipelineOption
+from orchestration.cli.operating import NO_REASON
+from orchestration.cli.options import Json, NamedVersion, PipelineOption, ReasonOption
 
 
 def prune(
@@ -20,4 +21,28 @@ def prune(
     command(pipeline=pipeline, dry_run=dry_run, as_json=json)
 
 
-KEEPING_COMMANDS = (prune,)
+def pin(
+    version: NamedVersion,
+    reason: ReasonOption,
+    pipeline: PipelineOption = None,
+    json: Json = False,
+) -> None:
+    """Keep a version, and show it in a schema of its own."""
+    from orchestration.cli.pins import pin as command
+
+    command(version, reason=reason, pipeline=pipeline, as_json=json)
+
+
+def unpin(
+    version: NamedVersion,
+    reason: ReasonOption = NO_REASON,
+    pipeline: PipelineOption = None,
+    json: Json = False,
+) -> None:
+    """Let a pinned version go again."""
+    from orchestration.cli.pins import unpin as command
+
+    command(version, reason=reason, pipeline=pipeline, as_json=json)
+
+
+KEEPING_COMMANDS = (prune, pin, unpin)

@@ -14,5 +14,8 @@ NamedRun = Annotated[str, typer.Argument(metavar="RUN", help="A run, or the begi
 VersionArgument = Annotated[
     str | None, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
 ]
+NamedVersion = Annotated[
+    str, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
+]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only this pipeline.")]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import psycopg
+
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.reading import fetch, reading
 from orchestration.publication.versions import resolve_version
@@ -12,6 +14,7 @@ def list_them(*, pipeline: str | None, state: str | None, limit: int, as_json: b
         rows = fetch(
             connection,
             "select v.version_id, v.pipeline, v.state, p.version_id is not null as published, "
+            "exists (select from ops.version_pins n where n.version_id = v.version_id) as pinned, "
             "v.degraded, v.manifest_id, v.run_id, v.code_id, left(v.code_commit, 10) as commit, "
             "v.code_dirty as dirty, v.created_at, v.published_at "
             "from ops.versions v left join ops.publication_pointer p "
@@ -28,6 +31,7 @@ def list_them(*, pipeline: str | None, state: str | None, limit: int, as_json: b
         "pipeline",
         "state",
         "published",
+        "pinned",
         "degraded",
         "commit",
         "dirty",
@@ -64,6 +68,13 @@ def show(prefix: str | None, *, as_json: bool) -> None:
             "where m.manifest_id = %s group by 1 order by 1",
             [version.manifest_id],
         )
+        pins = fetch(
+            connection,
+            "select reason, actor, pinned_at from ops.version_pins where version_id = %s",
+            [version.version_id],
+        )
+        facts["pin"] = pins[0] if pins else None
+        facts["schema"] = _schema(connection, version.version_id)
         publications = fetch(
             connection,
             "select publication_id, kind, slot, previous_version_id as previous, actor, reason, "
@@ -86,22 +97,23 @@ def show(prefix: str | None, *, as_json: bool) -> None:
     )
 
 
+def _schema(connection: psycopg.Connection, version_id: str) -> str | None:
+    """The version's own schema, if it has one: it is under its gate, held, or pinned."""
+    [row] = fetch(connection, "select to_regnamespace(%s)::text as name", [version_id])
+    return str(row["name"]) if row["name"] else None
+
+
 def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json: bool) -> None:
     """Takes the pipeline's build lease, so that no run publishes meanwhile."""
-    from orchestration.cli.run import prepare_logs
-    from orchestration.cli.session import open_warehouse, operator_name, read_settings
+    from orchestration.cli.session import open_warehouse, read_settings
     from orchestration.errors import ConfigurationError
     from orchestration.pipelines.files import get_pipeline
     from orchestration.publication.rollback import rollback
-    from orchestration.runs.leases import Heartbeat, acquire, release
-    from orchestration.runs.messages import deliver_left_over
+    from orchestration.runs.operating import hold_build_lease
     from orchestration.warehouse.connections import Role
-    from orchestration.warehouse.fence import build_lease
 
     settings = read_settings()
-    prepare_logs(settings)
     warehouse = open_warehouse(settings)
-    actor = operator_name(settings, warehouse)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         if prefix is not None:
             target = resolve_version(connection, prefix, pipeline)
@@ -121,26 +133,17 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
                     code="which_pipeline",
                 )
             name, version = pipeline or published[0], None
-        lease = acquire(
-            connection,
-            build_lease(name),
-            wait_s=60,
-            on_wait=lambda _: say("a run builds for this pipeline; waiting for it"),
+    with hold_build_lease(
+        warehouse, name, on_wait=lambda _: say("a run builds for this pipeline; waiting for it")
+    ) as lease:
+        publication = rollback(
+            warehouse,
+            name,
+            version,
+            reason=reason,
+            lease=lease,
+            owner=get_pipeline(settings.pipelines_dir, name).owner.email,
         )
-        try:
-            with Heartbeat(warehouse) as heartbeat, heartbeat.keep(lease):
-                publication = rollback(
-                    warehouse,
-                    name,
-                    version,
-                    reason=reason,
-                    lease=lease,
-                    owner=get_pipeline(settings.pipelines_dir, name).owner.email,
-                    actor=actor,
-                )
-        finally:
-            release(connection, lease)
-    deliver_left_over(warehouse)
     answer = {
         "outcome": publication.outcome,
         "pipeline": name,

@@ -15,8 +15,8 @@ from warm import WarmSluice
 from orchestration.faultpoints import FaultPoint
 from orchestration.warehouse.embedded import EmbeddedServer
 
-# What retention does has a matrix of its own: test_prune.py.
-POINTS = [point for point in FaultPoint if not point.startswith("prune.")]
+# What is no run has its own tests: test_prune.py, test_pins.py.
+POINTS = [point for point in FaultPoint if not point.startswith(("prune.", "pin."))]
 MATRIX = [
     (point, stage, kind)
     for point in POINTS

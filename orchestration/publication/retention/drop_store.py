@@ -105,6 +105,6 @@ class StoreDrop:
     def _holders(self, name: str, error: psycopg.Error) -> str:
         with self._observer.cursor(row_factory=class_row(Occupant)) as cursor:
             holders = cursor.execute(
-                query("publication_lock_holders"), {"schema": STORE_SCHEMA, "view": name}
+                query("publication_lock_holders"), {"views": [f"{STORE_SCHEMA}.{name}"]}
             ).fetchall()
         return "; ".join(str(holder) for holder in holders) or why_in_use(error)
