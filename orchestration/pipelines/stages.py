@@ -85,10 +85,20 @@ class GatePolicy(StagePolicy):
     """hold: the version is kept unpublished for a decision. fail: the version is rejected."""
 
 
+class OnLongReader(StrEnum):
+    """What becomes of a reader that is still in the way when the grace seconds are over."""
+
+    WAIT = "wait"
+    TERMINATE = "terminate"
+
+
 class PublishPolicy(StagePolicy):
     budget_seconds: Annotated[int, Field(ge=10, le=86_400)] = 600
     grace_seconds: Annotated[float, Field(ge=0, le=3600)] = 60.0
-    """Seconds to wait for readers who may still see the idle slot; then the publication stops."""
+    """Seconds to wait for readers who may still see the idle slot; then the next word decides."""
+    on_long_reader: OnLongReader = OnLongReader.WAIT
+    """wait: the publication stops, names the session, and may be repeated. terminate: the session is
+    ended, which is kept among the operators' actions; never one of Sluice's own."""
     acceptance: PublishAcceptance = PublishAcceptance()
     on_failure: Literal[OnFailure.FAIL] = OnFailure.FAIL
     """fail: the run fails; what is published stays."""

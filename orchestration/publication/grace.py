@@ -8,7 +8,7 @@ way then is named, without its query.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import psycopg
@@ -19,6 +19,9 @@ from orchestration.sql.queries import query
 
 _XID_SPACE = 2**32
 _NAMED = 3
+# Most readers are gone before it is worth asking everybody's locks.
+_BRIEF_READS = 10
+_TIME_TO_END_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,16 @@ class Patience:
     """How long a publication may wait for readers before it stops as transient.
 
     `lock_timeout_ms` is how long readers may queue behind one attempt to replace a view; it is kept
-    below the server's deadlock_timeout. `check` is asked while waiting and may raise what ends
-    it. `honour_grace` is false only in tests of the stamp.
+    below the server's deadlock_timeout. `end_readers` ends who is left then, once, instead of
+    stopping. `check` is asked while waiting and may raise what ends it. `honour_grace` is false only
+    in tests of the stamp.
     """
 
     wait_s: float = 60.0
     poll_s: float = 0.02
     lock_timeout_ms: int = 100
     honour_grace: bool = True
+    end_readers: bool = False
     check: Callable[[], None] = lambda: None
 
 
@@ -99,24 +104,71 @@ def await_grace(
 ) -> None:
     """Returns once every snapshot sees the transaction `flipped_by` (a 64-bit id).
 
-    Needs autocommit: statistics stand still inside a transaction. `deadline` is in the terms of
+    Whoever reads a version in its own schema, and nothing that is published, is not waited for; if
+    it turns to published views with its old snapshot after all, their stamp refuses. Needs
+    autocommit: statistics stand still inside a transaction. `deadline` is in the terms of
     `time.monotonic`. Raises `DestinationFailure` (`long_reader`, transient) when it passes, and
     `ConfigurationError` when this role cannot see other sessions.
     """
     _require_sight(connection)
     pause = patience.poll_s / 4
+    look_closely_at = time.monotonic() + patience.poll_s * _BRIEF_READS
     while True:
         with connection.cursor(row_factory=class_row(Occupant)) as cursor:
             occupants = cursor.execute(query("publication_sessions")).fetchall()
         waiting_for = may_see_before(occupants, flipped_by)
+        if waiting_for and time.monotonic() >= look_closely_at:
+            waiting_for = _without_version_readers(connection, waiting_for)
         if not waiting_for:
             return
         if time.monotonic() >= deadline:
             # A writer is the cause when there is one: readers that come and go only look old.
-            raise long_reader(holders_back(occupants, flipped_by) or waiting_for, patience)
+            standing = holders_back(occupants, flipped_by) or waiting_for
+            patience, deadline = at_the_end(connection, standing, patience)
         patience.check()
         time.sleep(pause)
         pause = min(pause * 1.5, patience.poll_s * 10)
+
+
+def _without_version_readers(
+    connection: psycopg.Connection, occupants: Sequence[Occupant]
+) -> list[Occupant]:
+    pids = [int(occupant.name) for occupant in occupants if occupant.kind == "session"]
+    rows = connection.execute(query("publication_version_readers"), {"pids": pids}).fetchall()
+    of_versions = {str(pid) for (pid,) in rows}
+    return [o for o in occupants if o.kind != "session" or o.name not in of_versions]
+
+
+def at_the_end(
+    connection: psycopg.Connection, standing: Sequence[Occupant], patience: Patience
+) -> tuple[Patience, float]:
+    """What becomes of a wait that is over: those in the way are ended and a little more time is
+    given, once, if the policy says so; else raises `DestinationFailure` (`long_reader`).
+
+    Only people's sessions are ended, never those of Sluice's own roles. Raises
+    `ConfigurationError` (`cannot_end_readers`) without the right to.
+    """
+    if not (patience.end_readers and _end(connection, standing, patience)):
+        raise long_reader(standing, patience)
+    return replace(patience, end_readers=False), time.monotonic() + _TIME_TO_END_S
+
+
+def _end(connection: psycopg.Connection, standing: Sequence[Occupant], patience: Patience) -> bool:
+    pids = [int(occupant.name) for occupant in standing if occupant.kind == "session"]
+    reason = f"kept a publication waiting for more than {patience.wait_s:g} s"
+    try:
+        row = connection.execute(
+            "select coalesce(bool_or(ops.end_reader(pid, %s)), false) from unnest(%s::int[]) as pid",
+            [reason, pids],
+        ).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        raise ConfigurationError(
+            "the pipeline's policy is to end readers that keep a publication waiting, and the owner of "
+            "the warehouse may not end sessions; ask an administrator to grant it pg_signal_backend, "
+            "or say `on_long_reader: wait`",
+            code="cannot_end_readers",
+        ) from None
+    return bool(row and row[0])
 
 
 def long_reader(occupants: Sequence[Occupant], patience: Patience) -> DestinationFailure:

@@ -16,7 +16,7 @@ from psycopg.rows import class_row
 
 from orchestration.errors import Busy
 from orchestration.faultpoints import FaultPoint, reach
-from orchestration.publication.grace import Occupant, Patience, long_reader
+from orchestration.publication.grace import Occupant, Patience, at_the_end
 from orchestration.publication.plan import (
     DropSlotView,
     PointSlotView,
@@ -165,7 +165,10 @@ class Preparation:
                 else:
                     return
             if time.monotonic() >= self._deadline:
-                raise long_reader(self._holders(views) or holders, self._patience)
+                standing = self._holders(views) or holders
+                self._patience, self._deadline = at_the_end(
+                    self._connection, standing, self._patience
+                )
             self._patience.check()
             timeout_ms = min(timeout_ms * 1.5, self._longest_ms)
             time.sleep(self._patience.poll_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter

@@ -11,6 +11,7 @@ from orchestration.errors import DestinationFailure
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import RunId, VersionId, digest
 from orchestration.model import StageName
+from orchestration.pipelines.stages import OnLongReader
 from orchestration.publication.flip import publish_version
 from orchestration.publication.grace import Patience
 from orchestration.publication.shape_rules import Allowed
@@ -75,6 +76,7 @@ class PublishStage:
                 patience=Patience(
                     wait_s=min(policy.grace_seconds, context.budget.remaining_s),
                     check=context.check_leases,
+                    end_readers=policy.on_long_reader is OnLongReader.TERMINATE,
                 ),
             )
             context.check_leases()

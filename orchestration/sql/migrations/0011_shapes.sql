@@ -130,3 +130,29 @@ grant execute on function
 to sluice_publisher;
 -- It takes the number of a publication before it locks the pointer.
 grant usage on sequence ops.publications_publication_id_seq to sluice_publisher;
+
+-- Only what people run is ended, and each time is kept.
+create function ops.end_reader(p_pid integer, p_reason text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_who text;
+begin
+    select format('pid %s, user %s, application %L', s.pid, r.rolname, s.application_name) into v_who
+    from pg_stat_activity s
+    join pg_roles r on r.oid = s.usesysid
+    join pg_database d on d.oid = s.datid
+    where s.pid = p_pid and d.datname = current_database() and s.pid <> pg_backend_pid()
+        and not r.rolsuper and r.oid <> d.datdba
+        and r.rolname <> all (array['sluice_runner', 'sluice_extractor', 'sluice_transformer', 'sluice_gate',
+            'sluice_publisher', 'sluice_store']);
+    if v_who is null or not pg_terminate_backend(p_pid) then
+        return false;
+    end if;
+    insert into ops.operator_actions (action, target, reason) values ('end_reader', v_who, p_reason);
+    return true;
+end
+$$;
+comment on function ops.end_reader is
+    'Ends a session of this database, unless it is one of Sluice''s own, of the owner or of a superuser.';
+revoke execute on function ops.end_reader(integer, text) from public;
+grant execute on function ops.end_reader(integer, text) to sluice_publisher;
