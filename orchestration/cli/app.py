@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from orchestration.cli.analysing import ANALYST_COMMANDS
 from orchestration.cli.gate_commands import gates
 from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
@@ -46,7 +47,7 @@ def options(
     """Recoverable ELT: load, transform, gate and publish, from wherever it got to."""
 
 
-for command in (*OPERATOR_COMMANDS, *KEEPING_COMMANDS):
+for command in (*OPERATOR_COMMANDS, *ANALYST_COMMANDS, *KEEPING_COMMANDS):
     app.command()(command)
 
 

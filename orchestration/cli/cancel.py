@@ -1,8 +1,12 @@
 """`sluice cancel`: asks for a run to be stopped, and says whether it has stopped."""
 
 from orchestration.cli.output import print_facts, print_json
-from orchestration.cli.run import prepare_logs
-from orchestration.cli.session import open_warehouse, operator_name, read_settings
+from orchestration.cli.session import (
+    open_warehouse,
+    operator_name,
+    prepare_logs,
+    read_settings,
+)
 from orchestration.runs.cancellation import request_cancel
 from orchestration.runs.messages import deliver_left_over
 from orchestration.runs.state import get_run, resolve_run

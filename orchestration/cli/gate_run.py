@@ -8,8 +8,8 @@ from orchestration.cli.gates import print_failed
 from orchestration.cli.output import print_facts, print_json
 from orchestration.cli.progress import choose_progress
 from orchestration.cli.reading import reading
-from orchestration.cli.run import parse_moment, prepare_logs
-from orchestration.cli.session import open_warehouse, read_settings
+from orchestration.cli.run import parse_moment
+from orchestration.cli.session import open_warehouse, prepare_logs, read_settings
 from orchestration.errors import EXIT_CODES, FailureKind
 from orchestration.model import StageName
 from orchestration.pipelines.files import get_pipeline

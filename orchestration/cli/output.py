@@ -38,6 +38,12 @@ def write_file(file: Path, content: bytes) -> Path:
     return temporary.replace(file)
 
 
+def print_text(text: str) -> None:
+    """Text as it is, on standard output."""
+    sys.stdout.write(text.rstrip("\n") + "\n")
+    sys.stdout.flush()
+
+
 def print_json(value: Any) -> None:
     """One JSON value on standard output."""
     sys.stdout.write(json.dumps(value, default=_plain, indent=2) + "\n")

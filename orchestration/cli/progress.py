@@ -51,10 +51,10 @@ class TerminalProgress:
 
 
 class LoggedProgress:
-    """A log line at most every two seconds."""
+    """A log line at most every two seconds; a patient one says nothing in the first two."""
 
-    def __init__(self) -> None:
-        self._last = 0.0
+    def __init__(self, *, patient: bool = False) -> None:
+        self._last = time.monotonic() if patient else 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -71,5 +71,5 @@ class LoggedProgress:
             get_logger().info("progress", activity=text, done=done, total=total)
 
 
-def choose_progress() -> TerminalProgress | LoggedProgress:
-    return TerminalProgress() if sys.stderr.isatty() else LoggedProgress()
+def choose_progress(*, patient: bool = False) -> TerminalProgress | LoggedProgress:
+    return TerminalProgress() if sys.stderr.isatty() else LoggedProgress(patient=patient)

@@ -4,8 +4,7 @@ from typing import Any
 
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.run import prepare_logs
-from orchestration.cli.session import open_warehouse, read_settings
+from orchestration.cli.session import open_warehouse, prepare_logs, read_settings
 from orchestration.errors import EXIT_BUSY
 from orchestration.pipelines.files import get_pipeline, load_pipelines
 from orchestration.publication.retention.report import Pruned, would_prune

@@ -4,8 +4,12 @@ from typing import Any
 
 from orchestration.cli.output import print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.run import prepare_logs
-from orchestration.cli.session import prepare_analyst, read_settings, start_services
+from orchestration.cli.session import (
+    prepare_analyst,
+    prepare_logs,
+    read_settings,
+    start_services,
+)
 from orchestration.errors import EXIT_BUSY, EXIT_CODES, FailureKind, SluiceError
 from orchestration.identity import RunId
 from orchestration.model import Outcome

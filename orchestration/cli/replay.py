@@ -6,10 +6,11 @@ import psycopg
 
 from orchestration.cli.output import print_json, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.run import prepare_logs, print_summary
+from orchestration.cli.run import print_summary
 from orchestration.cli.session import (
     operator_name,
     prepare_analyst,
+    prepare_logs,
     read_settings,
     start_services,
 )

@@ -7,9 +7,13 @@ import typer
 from ingestion.partitions import day_windows
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.session import prepare_analyst, read_settings, start_services
+from orchestration.cli.session import (
+    prepare_analyst,
+    prepare_logs,
+    read_settings,
+    start_services,
+)
 from orchestration.code import read_code
-from orchestration.logs import configure_logs
 from orchestration.model import Outcome
 from orchestration.pipelines.files import get_pipeline
 from orchestration.pipelines.spec import PipelineSpec
@@ -74,16 +78,6 @@ def drive(settings: Settings, warehouse: Warehouse, request: RunRequest) -> RunS
     if summary.ended.outcome in {Outcome.PUBLISHED, Outcome.DEGRADED}:
         prepare_analyst(settings, warehouse)
     return summary
-
-
-def prepare_logs(settings: Settings) -> None:
-    """JSON lines to standard error, or, while a person watches progress there, to a file."""
-    import sys
-
-    watched = sys.stderr.isatty()
-    configure_logs(
-        settings.log_level, file=settings.home_dir / "logs" / "sluice.jsonl", quiet_stderr=watched
-    )
 
 
 def print_summary(summary: RunSummary) -> None:

@@ -2,13 +2,15 @@
 
 import getpass
 import os
+import sys
 from collections.abc import Callable
 
 from pydantic import ValidationError
 
 from orchestration.errors import ConfigurationError, DestinationFailure
+from orchestration.logs import configure_logs
 from orchestration.settings import DEMO_PSEUDONYM_KEY, DEMO_TOKEN, Settings, load_settings
-from orchestration.warehouse.connections import Warehouse
+from orchestration.warehouse.connections import Role, Warehouse
 
 
 def read_settings() -> Settings:
@@ -21,6 +23,14 @@ def read_settings() -> Settings:
             for problem in error.errors(include_input=False, include_url=False)
         )
         raise ConfigurationError(f"{wrong}; see .env.example", code="environment") from None
+
+
+def prepare_logs(settings: Settings) -> None:
+    """JSON lines to standard error, or, while a person watches progress there, to a file."""
+    watched = sys.stderr.isatty()
+    configure_logs(
+        settings.log_level, file=settings.home_dir / "logs" / "sluice.jsonl", quiet_stderr=watched
+    )
 
 
 def open_warehouse(settings: Settings, *, start: bool = False) -> Warehouse:
@@ -46,6 +56,16 @@ def open_warehouse(settings: Settings, *, start: bool = False) -> Warehouse:
         return Warehouse(server.url(), secret)
     except EmbeddedServerError as error:
         raise DestinationFailure(str(error), code="embedded_server", transient=False) from error
+
+
+def open_for_analyst(settings: Settings) -> Warehouse:
+    """The warehouse for who previews and compares: the analyst's own login, if one is given.
+
+    Else the embedded server is started when it does not run. Raises like `open_warehouse`.
+    """
+    if settings.analyst_url is None:
+        return open_warehouse(settings, start=True)
+    return Warehouse(settings.analyst_url.get_secret_value(), login=Role.ANALYST)
 
 
 def start_services(settings: Settings, say: Callable[[str], None]) -> Warehouse:

@@ -38,6 +38,7 @@ from orchestration.warehouse.manifests import Manifest, compose_manifest, record
 from orchestration.warehouse.planning import keys_of, plan_now, sources_of
 from orchestration.warehouse.segments.arrange import arrange_segments
 from orchestration.warehouse.segments.independence import check_independence
+from orchestration.warehouse.states import state_of
 from orchestration.warehouse.store import (
     abandon_earlier,
     adopt_relations,
@@ -126,7 +127,11 @@ class TransformStage:
                 degraded=bool(context.memory.get("rejected")),
             )
             record_version(
-                connection, version, _models(graph, keys, relations, context), claim.lease
+                connection,
+                version,
+                _models(graph, keys, relations, context),
+                claim.lease,
+                state_of(connection, graph, keys),
             )
             reach(FaultPoint.TRANSFORM_AFTER_VERSION)
             self._check_acceptance(context, connection, identity)

@@ -25,8 +25,9 @@ from orchestration.stages.version_suite_files import read_version_suite
 from orchestration.warehouse.content import Parts
 from orchestration.warehouse.judgements import Basis, Rule, partitions_without_extremes
 from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.segments.places import STORE_SCHEMA
 from orchestration.warehouse.segments.slices import Slices
-from orchestration.warehouse.segments.texts import STORE_SCHEMA, whole_relation
+from orchestration.warehouse.segments.texts import whole_relation
 
 # Raise it when rules are evaluated in another way: everything is then judged again.
 _FORMAT = 1

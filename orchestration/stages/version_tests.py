@@ -60,7 +60,7 @@ class TestJudge:
         outcomes = run_tests(
             session, self.writer.graph, self.under.relations, statements=statements
         )
-        _refuse_broken(outcomes)
+        refuse_broken(outcomes)
         return outcomes
 
 
@@ -108,11 +108,12 @@ def tests_as_verdict(
             "errors": 0,
             "unchanged": len(rules) - len(ran),
         },
-        "results": [_result(item) for item in ran.values()],
+        "results": [as_result(item) for item in ran.values()],
     }
 
 
-def _result(outcome: TestOutcome) -> dict[str, Any]:
+def as_result(outcome: TestOutcome) -> dict[str, Any]:
+    """The outcome in the shape of an expectation's result."""
     return {
         "source": "dbt",
         "type": outcome.name,
@@ -138,7 +139,8 @@ def _looked_at(ran: Iterable[TestRule], bases: Mapping[Rule, Basis]) -> list[str
     return sorted(changed)
 
 
-def _refuse_broken(outcomes: Iterable[TestOutcome]) -> None:
+def refuse_broken(outcomes: Iterable[TestOutcome]) -> None:
+    """Raises for tests that could not be evaluated, transient if trying again may help."""
     broken = [item for item in outcomes if item.status == "error"]
     if not broken:
         return

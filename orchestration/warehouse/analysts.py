@@ -32,8 +32,9 @@ select exists (
 def add_stand_ins(warehouse: Warehouse, schema: str) -> list[str]:
     """Adds a view for every published or staging model that `schema` lacks; returns their names.
 
-    Published models are read through `analytics`, staging views are repeated with their own text, so
-    that no stand-in keeps a relation of the store from being pruned.
+    Published models are read through `analytics`, or through `deferred` where others read them by
+    partition; staging views are repeated with their own text. So no stand-in keeps a relation of the
+    store from being pruned.
     """
     added = []
     with warehouse.connect(Role.ANALYST, autocommit=True) as connection:
@@ -55,13 +56,15 @@ def add_stand_ins(warehouse: Warehouse, schema: str) -> list[str]:
 
 
 def _published_text(connection: psycopg.Connection, model: str) -> sql.Composable:
-    columns = connection.execute(
-        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 "
-        "and not attisdropped order by attnum",
-        [f"analytics.{model}"],
+    rows = connection.execute(
+        "select n.nspname, a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid "
+        "join pg_namespace n on n.oid = c.relnamespace where a.attrelid = coalesce("
+        "to_regclass(format('deferred.%%I', %s::text)), format('analytics.%%I', %s::text)::regclass) "
+        "and a.attnum > 0 and not a.attisdropped order by a.attnum",
+        [model, model],
     ).fetchall()
-    names = sql.SQL(", ").join(sql.Identifier(name) for (name,) in columns)
-    return sql.SQL("select {} from {}").format(names, qualified("analytics", model))
+    names = sql.SQL(", ").join(sql.Identifier(name) for _, name in rows)
+    return sql.SQL("select {} from {}").format(names, qualified(rows[0][0], model))
 
 
 def _reads_the_store(connection: psycopg.Connection, relation: str) -> bool:

@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import psycopg
 from psycopg.rows import TupleRow
 
+from orchestration.errors import ConfigurationError
+
 CONNECT_TIMEOUT_S = 10
 SESSION_OPTIONS = {
     "timezone": "UTC",
@@ -46,18 +48,29 @@ class Warehouse:
 
     `roles_secret` derives the passwords of the stage roles; without it the owner's own password
     does, and without either the server must trust local connections, as the embedded one does.
+    With `login` the URL is that of this role alone, and no other one can be had.
     """
 
     owner_url: str
     roles_secret: str | None = None
+    login: Role | None = None
     worker: str = ""
     """Whose sessions these are; it stands in their names."""
 
     def url(self, role: Role | None = None, **session: str) -> str:
-        """A libpq URL for this role (None: the owner), with session settings in its options."""
+        """A libpq URL for this role (None: the owner), with session settings in its options.
+
+        Raises `ConfigurationError` (`role_unavailable`) for a role that the login is not.
+        """
         parts = urlsplit(self.owner_url)
         user, password = parts.username, unquote(parts.password) if parts.password else None
-        if role is not None:
+        if self.login is not None and role is not self.login:
+            raise ConfigurationError(
+                f"this needs the role {role or 'owner'}, and there is a login as {self.login} only; "
+                "set SLUICE_WAREHOUSE_URL to the owner's URL",
+                code="role_unavailable",
+            )
+        if role is not None and self.login is None:
             user, password = role.value, self.role_password(role)
         named = {"application_name": self._session_name(role)} if self.worker else {}
         return _assemble(parts, user, password, {**SESSION_OPTIONS, **named, **session})

@@ -85,7 +85,11 @@ def all_resources() -> list[Resource]:
 
 def analyst_schema() -> str:
     """`dev_<name>` of the person at this machine; `SLUICE_ANALYST` names someone else."""
-    name = os.environ.get("SLUICE_ANALYST") or getpass.getuser()
+    return developer_schema(os.environ.get("SLUICE_ANALYST") or getpass.getuser())
+
+
+def developer_schema(name: str) -> str:
+    """`dev_<name>`, with only what a schema's name may have."""
     return "dev_" + (re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_") or "analyst")[:40]
 
 

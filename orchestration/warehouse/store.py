@@ -26,7 +26,8 @@ from orchestration.warehouse.segments.adoption import (
     record_segment,
     record_view,
 )
-from orchestration.warehouse.segments.texts import STORE_SCHEMA, live_name
+from orchestration.warehouse.segments.places import STORE_SCHEMA
+from orchestration.warehouse.segments.texts import live_name
 
 _LOCK_TIMEOUT = "2s"
 

@@ -14,10 +14,12 @@ from orchestration.errors import InternalError, TransformFailure
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
+from orchestration.warehouse.dbt.state import DbtState
 from orchestration.warehouse.fence import Lease, assert_fence
 from orchestration.warehouse.names import identifier, qualified
 from orchestration.warehouse.partitions import is_partitioned
-from orchestration.warehouse.segments.texts import STORE_SCHEMA
+from orchestration.warehouse.segments.places import STORE_SCHEMA
+from orchestration.warehouse.states import record_state
 
 _READERS = (Role.GATE, Role.RUNNER, Role.ANALYST)
 
@@ -53,11 +55,13 @@ def record_version(
     version: VersionRecord,
     models: Iterable[VersionModel],
     lease: Lease,
+    dbt_state: DbtState | None = None,
 ) -> bool:
     """Writes the version as a candidate; False when it was there already, in whatever state.
 
-    One transaction; the transformer's connection. Raises `LeaseLost`, or `TransformFailure`
-    (transient) when retention dropped a relation that was to be reused.
+    `dbt_state` is noted either way. One transaction; the transformer's connection. Raises
+    `LeaseLost`, or `TransformFailure` (transient) when retention dropped a relation that was to be
+    reused.
     """
     with _nothing_dropped(), connection.transaction():
         assert_fence(connection, lease)
@@ -74,9 +78,7 @@ def record_version(
                 "degraded": version.degraded,
             },
         ).fetchone()
-        if inserted is None:
-            return False
-        for model in models:
+        for model in models if inserted else ():
             connection.execute(
                 "insert into ops.version_models (version_id, model, relation_name, content_key, "
                 "published, parents, resources) values (%s, %s, %s, %s, %s, %s, %s)",
@@ -85,7 +87,9 @@ def record_version(
                     *(model.published, list(model.parents), list(model.resources)),
                 ],
             )
-    return True
+        if dbt_state is not None:
+            record_state(connection, version.version_id, dbt_state)
+    return inserted is not None
 
 
 @contextmanager

@@ -348,8 +348,8 @@ SCHEDULED = """
 import sys
 
 from orchestration.cli.output import print_json
-from orchestration.cli.run import drive, prepare_logs
-from orchestration.cli.session import read_settings, start_services
+from orchestration.cli.run import drive
+from orchestration.cli.session import prepare_logs, read_settings, start_services
 from orchestration.model import TriggerKind
 from orchestration.triggers.request import RunRequest
 

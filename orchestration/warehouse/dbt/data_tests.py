@@ -14,6 +14,7 @@ from orchestration.warehouse.dbt.patching import with_tests
 from orchestration.warehouse.dbt.project import compile_tests
 from orchestration.warehouse.dbt.session import DbtSession, Invocation, invoke
 from orchestration.warehouse.dbt.test_reads import TestNode, read_test
+from orchestration.warehouse.segments.places import IN_STORE, Places
 
 TestStatus = Literal["pass", "warn", "fail", "error"]
 
@@ -44,12 +45,13 @@ def run_tests(
     relations: Mapping[str, str],
     models: Collection[str] | None = None,
     statements: Mapping[str, str | None] | None = None,
+    places: Places = IN_STORE,
 ) -> list[TestOutcome]:
     """Runs every data test that reads one of `models` (default: all) or a source of theirs.
 
-    `relations` maps every model of the graph to its relation in the store. With `statements`
-    (unique id → SQL) those tests are run, each as it says there; None leaves it to dbt. The
-    session's role only reads. Raises `DestinationFailure` when the warehouse is away.
+    `relations` maps every model of the graph to its relation, `places` says where that stands. With
+    `statements` (unique id → SQL) those tests are run, each as it says there; None leaves it to
+    dbt. The session's role only reads. Raises `DestinationFailure` when the warehouse is away.
     """
     chosen = list(chosen_tests(graph, relations, models) if statements is None else statements)
     if not chosen:
@@ -61,7 +63,7 @@ def run_tests(
             *("test", "--select", *names, "--threads", str(session.threads)),
             *("--indirect-selection", "empty", "--resource-type", "test"),
         ],
-        with_tests(graph, relations, statements or {}),
+        with_tests(graph, relations, statements or {}, places),
     )
     done.raise_if_broken("dbt could not run the data tests")
     results = {result.node.unique_id: result for result in done.result.results}
@@ -100,13 +102,8 @@ def read_tests(
 
 def _chosen(graph: ProjectGraph, relations: Mapping[str, str], models: set[str]) -> list[str]:
     wanted = {graph.model(name).unique_id for name in models}
-    resources = {resource for name in models for resource in graph.model(name).resources}
-    sources = {
-        unique_id
-        for unique_id, source in graph.manifest.sources.items()
-        if f"{source.source_name}.{source.name}" in resources
-    }
-    reachable = {graph.model(name).unique_id for name in relations} | sources
+    sources = _sources(graph, models)
+    reachable = {graph.model(name).unique_id for name in relations} | _sources(graph, relations)
     chosen = []
     for unique_id, node in sorted(graph.manifest.nodes.items()):
         if node.resource_type != "test":
@@ -115,6 +112,16 @@ def _chosen(graph: ProjectGraph, relations: Mapping[str, str], models: set[str])
         if read & (wanted | sources) and read <= reachable:
             chosen.append(unique_id)
     return chosen
+
+
+def _sources(graph: ProjectGraph, models: Collection[str]) -> set[str]:
+    """The sources that these models read, by unique id."""
+    resources = {resource for name in models for resource in graph.model(name).resources}
+    return {
+        unique_id
+        for unique_id, source in graph.manifest.sources.items()
+        if f"{source.source_name}.{source.name}" in resources
+    }
 
 
 def _raise_when_away(done: Invocation) -> None:

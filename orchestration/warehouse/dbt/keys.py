@@ -61,7 +61,7 @@ def compute_keys(
             "its resources, or take the models out of its dbt selection",
             code="resource_missing",
         )
-    tools = {name: version(name) for name in TOOLS}
+    tools = tool_versions()
     keys: dict[str, ModelKeys] = {}
     for model in graph.models:
         definition = definition_key(model, tools, shapes or {})
@@ -140,20 +140,30 @@ def _refuse_unpartitioned(model: ModelNode) -> None:
 
 def definition_key(model: ModelNode, tools: Mapping[str, str], shapes: Mapping[str, str]) -> str:
     """64 hex digits for everything but data: SQL, stored config, contract, macros, seed, tools."""
-    return digest(
-        {
-            "format": KEY_FORMAT,
-            "tools": dict(tools),
-            "kind": model.kind,
-            "sql": canonical_sql(model.compiled_code),
-            "config": stored_config(model.config),
-            "contract": list(model.contract),
-            "macros": list(model.build_macros),
-            "shapes": {name: shapes.get(name) for name in model.resources},
-            "seed": model.seed_checksum,
-            "moment": sorted(model.depends_on_moment),
-        }
-    )
+    return digest(definition_inputs(model, tools, shapes))
+
+
+def definition_inputs(
+    model: ModelNode, tools: Mapping[str, str], shapes: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a definition key is the digest of, part by part."""
+    return {
+        "format": KEY_FORMAT,
+        "tools": dict(tools),
+        "kind": model.kind,
+        "sql": canonical_sql(model.compiled_code),
+        "config": stored_config(model.config),
+        "contract": list(model.contract),
+        "macros": list(model.build_macros),
+        "shapes": {name: shapes.get(name) for name in model.resources},
+        "seed": model.seed_checksum,
+        "moment": sorted(model.depends_on_moment),
+    }
+
+
+def tool_versions() -> dict[str, str]:
+    """The tools that decide what SQL means, by version."""
+    return {name: version(name) for name in TOOLS}
 
 
 def view_key(definition: str, parent_relations: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ from orchestration.warehouse.dbt.graph import (
 )
 from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.segments.places import IN_STORE, Places
 
-STORE_SCHEMA = "store"
 _RELATIONAL = ("model", "seed", "snapshot")
 
 
@@ -32,9 +32,12 @@ def with_placeholders(manifest: Any) -> Any:
 
 
 def with_relations(
-    manifest: Any, relations: Mapping[str, str], outside: Mapping[str, OutsideModel]
+    manifest: Any,
+    relations: Mapping[str, str],
+    outside: Mapping[str, OutsideModel],
+    places: Places = IN_STORE,
 ) -> Any:
-    """A copy in which models live in schema store under the names given for them.
+    """A copy in which models live where `places` says, under the names given for them.
 
     Grants are the store's business, so dbt applies none.
     """
@@ -42,16 +45,19 @@ def with_relations(
     names = dict(relations) | {name: model.relation_name for name, model in outside.items()}
     for node in copy.nodes.values():
         if node.resource_type in _RELATIONAL and (relation := names.get(node.name)) is not None:
-            _rename(node, node.database, STORE_SCHEMA, relation)
+            _rename(node, node.database, places.schema_of(relation), relation)
             node.config.grants = {}
     return copy
 
 
 def with_tests(
-    graph: ProjectGraph, relations: Mapping[str, str], statements: Mapping[str, str | None]
+    graph: ProjectGraph,
+    relations: Mapping[str, str],
+    statements: Mapping[str, str | None],
+    places: Places = IN_STORE,
 ) -> Any:
     """A copy in which data tests keep no rows, and these say what is given (unique id → SQL)."""
-    copy = with_relations(graph.manifest, relations, graph.outside)
+    copy = with_relations(graph.manifest, relations, graph.outside, places)
     for unique_id, node in copy.nodes.items():
         if node.resource_type != "test":
             continue
@@ -69,11 +75,15 @@ def with_builds(writer: Writer) -> Any:
     """
     from dbt.artifacts.resources import Hook
 
-    copy = with_relations(writer.graph.manifest, writer.plan.relations, writer.graph.outside)
+    places = writer.places
+    copy = with_relations(
+        writer.graph.manifest, writer.plan.relations, writer.graph.outside, places
+    )
     for planned in writer.plan.by_dbt:
         model = writer.graph.model(planned.model)
         node = copy.nodes[model.unique_id]
-        _rename(node, node.database, STORE_SCHEMA, planned.relation_name)
+        name = planned.relation_name
+        _rename(node, node.database, places.schema_of(name), name)
         if model.materialized == "seed" or model.depends_on_moment:
             continue
         statements = writer.build(planned)

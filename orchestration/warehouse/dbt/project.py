@@ -112,6 +112,14 @@ def load_graph(
     )
 
 
+def select_models(session: DbtSession, manifest: Any, selection: Sequence[str]) -> set[str]:
+    """The names of the models and seeds that dbt's `--select` terms name, without ancestors.
+
+    Raises `ConfigurationError` for terms that select none.
+    """
+    return {str(manifest.nodes[name].name) for name in _select(session, manifest, selection)}
+
+
 def _select(session: DbtSession, manifest: Any, selection: Sequence[str]) -> list[str]:
     listed = invoke(
         session,
@@ -125,7 +133,8 @@ def _select(session: DbtSession, manifest: Any, selection: Sequence[str]) -> lis
     found = [json.loads(line)["unique_id"] for line in listed.result or ()]
     if not found:
         raise ConfigurationError(
-            f"the dbt selection {' '.join(selection)!r} selects no model; correct the pipeline",
+            f"the dbt selection {' '.join(selection)!r} selects no model; correct it in the "
+            "pipeline, or in --select",
             code="empty_selection",
         )
     return found

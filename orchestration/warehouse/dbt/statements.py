@@ -19,18 +19,18 @@ from orchestration.warehouse.dbt.graph import (
 from orchestration.warehouse.dbt.keys import ModelKeys
 from orchestration.warehouse.dbt.plan import BuildPlan, PlannedRelation
 from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.segments.places import IN_STORE, Places
 from orchestration.warehouse.segments.texts import (
-    STORE_SCHEMA,
+    LIVE_SCHEMA,
     resolve,
     segment_views,
     some_artifacts,
     some_partitions,
+    some_windows,
     temporary_view,
     without_partitions,
     written,
 )
-
-_LIVE_SCHEMA = "live"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,13 @@ class Statements:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the SQL of one plan."""
+    """Writes the SQL of one plan; `places` says where its relations stand."""
 
     graph: ProjectGraph
     keys: Mapping[str, ModelKeys]
     plan: BuildPlan
     sources: Sources = field(default_factory=Sources)
+    places: Places = IN_STORE
 
     def build(self, planned: PlannedRelation) -> Statements:
         """What dbt has to run for this relation."""
@@ -119,7 +120,7 @@ class Writer:
 
     def _views(self, planned: PlannedRelation) -> tuple[str, ...]:
         columns = self.graph.model(planned.model).contract_columns
-        return segment_views(planned.relation_name, columns, planned.pieces or ())
+        return segment_views(planned.relation_name, columns, planned.pieces or (), self.places)
 
     def whole(self, code: str, reads: Reads) -> str:
         """The code over all of what it reads."""
@@ -130,12 +131,11 @@ class Writer:
         )
 
     def live(self, resource: str) -> str:
-        return written(_LIVE_SCHEMA, staging_table(resource))
+        return written(LIVE_SCHEMA, staging_table(resource))
 
     def stored(self, model: str) -> str:
         outside = self.graph.outside.get(model)
-        name = outside.relation_name if outside else self.plan.relations[model]
-        return written(STORE_SCHEMA, name)
+        return self.places.written(outside.relation_name if outside else self.plan.relations[model])
 
 
 class Inputs:
@@ -174,9 +174,14 @@ class Inputs:
         held = self._writer.sources.artifacts.get(resource)
         if held is None or resource in self._entire:
             return self._writer.live(resource)
-        wanted = [held[window] for window in self._windows if window in held]
+        wanted = {window: held[window] for window in self._windows if window in held}
         columns = self._writer.sources.columns[resource]
-        return self._make(resource, some_artifacts(resource, columns, wanted))
+        text = (
+            some_artifacts(resource, columns, wanted.values())
+            if self._writer.places.reads_staging
+            else some_windows(resource, columns, wanted)
+        )
+        return self._make(resource, text)
 
     def _parent(self, name: str) -> str:
         parent = self._writer.graph.model(name)
@@ -190,7 +195,8 @@ class Inputs:
         if not pieces:
             # Its view shows nothing, but knows the types.
             return self._writer.stored(name)
-        return self._make(name, some_partitions(parent.contract_columns, pieces, self._windows))
+        columns, places = parent.contract_columns, self._writer.places
+        return self._make(name, some_partitions(columns, pieces, self._windows, places))
 
     def _make(self, name: str, code: str) -> str:
         if name not in self._made:

@@ -12,14 +12,18 @@ from orchestration.errors import TransformFailure
 from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
 from orchestration.warehouse.names import identifier, qualified, statement
 from orchestration.warehouse.segments.layout import Piece
-from orchestration.warehouse.segments.texts import STORE_SCHEMA
+from orchestration.warehouse.segments.places import IN_STORE, STORE_SCHEMA, Places
 
 _BOUNDED_TYPES = ("date", "timestamp with time zone", "timestamp without time zone")
 _BOUND_PREFIX = "sluice_bounds_"
 
 
 def count_partitions(
-    connection: psycopg.Connection, model: str, segment: str, partitions: Mapping[str, str]
+    connection: psycopg.Connection,
+    model: str,
+    segment: str,
+    partitions: Mapping[str, str],
+    places: Places = IN_STORE,
 ) -> dict[str, int]:
     """partition → rows in the segment, for each of `partitions`.
 
@@ -29,7 +33,7 @@ def count_partitions(
         statement(
             "select {partition}, count(*) from {segment} group by 1",
             partition=identifier(PARTITION_COLUMN),
-            segment=qualified(STORE_SCHEMA, segment),
+            segment=places.qualified(segment),
         )
     ).fetchall()
     counts: dict[str | None, int] = dict(rows)

@@ -15,7 +15,7 @@ from orchestration.warehouse.dbt.plan import PlannedRelation
 from orchestration.warehouse.names import identifier, qualified, statement
 from orchestration.warehouse.segments.adoption import drop_bounds
 from orchestration.warehouse.segments.layout import Piece
-from orchestration.warehouse.segments.texts import STORE_SCHEMA
+from orchestration.warehouse.segments.places import STORE_SCHEMA
 
 
 def merge_segments(connection: psycopg.Connection, planned: PlannedRelation) -> None:

@@ -14,7 +14,8 @@ from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
 from orchestration.warehouse.names import identifier, qualified, statement
 from orchestration.warehouse.partitions import VisiblePartition, visible_partitions
 from orchestration.warehouse.segments.layout import Piece
-from orchestration.warehouse.segments.texts import STORE_SCHEMA, array, some_partitions
+from orchestration.warehouse.segments.places import STORE_SCHEMA
+from orchestration.warehouse.segments.texts import array, some_partitions
 
 # A look-up in every segment costs about as much as reading this many rows.
 _ROWS_FOR_A_LOOKUP = 20

@@ -11,8 +11,9 @@ from psycopg import sql
 from orchestration.warehouse.dbt.graph import PARTITION_COLUMN
 from orchestration.warehouse.names import identifier, qualified, staging_table, statement
 from orchestration.warehouse.segments.layout import Piece
+from orchestration.warehouse.segments.places import IN_STORE, STORE_SCHEMA, Places
 
-STORE_SCHEMA = "store"
+LIVE_SCHEMA = "live"
 LIVE_SUFFIX = "__live"
 
 
@@ -22,7 +23,7 @@ def live_name(relation: str) -> str:
 
 
 def segment_views(
-    relation: str, columns: Sequence[str], pieces: Sequence[Piece]
+    relation: str, columns: Sequence[str], pieces: Sequence[Piece], places: Places = IN_STORE
 ) -> tuple[str, str]:
     """Statements for `<relation>__live` and `<relation>`, in this order; they may be run again.
 
@@ -35,11 +36,11 @@ def segment_views(
             "select {columns}, {live} as _live from {segment}",
             columns=names,
             live=_shown(piece),
-            segment=qualified(STORE_SCHEMA, piece.segment),
+            segment=places.qualified(piece.segment),
         )
         for piece in pieces
     ]
-    live = qualified(STORE_SCHEMA, live_name(relation))
+    live = qualified(places.schema_of(relation), live_name(relation))
     return (
         _text(
             statement(
@@ -51,7 +52,7 @@ def segment_views(
         _text(
             statement(
                 "create or replace view {view} as select {columns} from {live} where _live",
-                view=qualified(STORE_SCHEMA, relation),
+                view=places.qualified(relation),
                 columns=names,
                 live=live,
             )
@@ -81,7 +82,12 @@ def whole_relation(relation: str) -> str:
     return _text(statement("select * from {relation}", relation=qualified(STORE_SCHEMA, relation)))
 
 
-def some_partitions(columns: Sequence[str], pieces: Sequence[Piece], wanted: Iterable[str]) -> str:
+def some_partitions(
+    columns: Sequence[str],
+    pieces: Sequence[Piece],
+    wanted: Iterable[str],
+    places: Places = IN_STORE,
+) -> str:
     """A query for these partitions and no others, over the segments that show them."""
     asked = set(wanted)
     found = [(piece, sorted(asked & set(piece.visible))) for piece in pieces]
@@ -92,7 +98,7 @@ def some_partitions(columns: Sequence[str], pieces: Sequence[Piece], wanted: Ite
             statement(
                 "select {columns} from {segment} where {partition} = any({wanted})",
                 columns=_names(columns),
-                segment=qualified(STORE_SCHEMA, piece.segment),
+                segment=places.qualified(piece.segment),
                 partition=identifier(PARTITION_COLUMN),
                 wanted=array(part),
             )
@@ -109,6 +115,19 @@ def some_artifacts(resource: str, columns: Sequence[str], artifacts: Iterable[st
             columns=sql.SQL(", ").join(shown_column(name) for name in columns),
             table=qualified("staging", staging_table(resource)),
             artifacts=array(artifacts, "varchar"),
+        )
+    )
+
+
+def some_windows(resource: str, columns: Sequence[str], windows: Iterable[str]) -> str:
+    """The same rows through the view in schema live, for who may not read artifacts."""
+    return _text(
+        statement(
+            "select {columns} from {view} where {partition} = any({windows})",
+            columns=_names(columns),
+            view=qualified(LIVE_SCHEMA, staging_table(resource)),
+            partition=identifier(PARTITION_COLUMN),
+            windows=array(windows),
         )
     )
 

@@ -1,0 +1,1 @@
+"""What the working tree would publish, built beside what is published, and compared with it."""
