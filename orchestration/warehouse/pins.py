@@ -8,7 +8,7 @@ from psycopg import sql
 from orchestration.errors import DestinationFailure
 from orchestration.warehouse.fence import Lease, assert_fence
 from orchestration.warehouse.names import identifier, qualified
-from orchestration.warehouse.segments.texts import STORE_SCHEMA
+from orchestration.warehouse.segments.places import STORE_SCHEMA
 
 
 def show_pinned_version(
