@@ -4,14 +4,22 @@ Reads files and asks git; imports nothing heavy, so that asking whether anything
 """
 
 import hashlib
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from expectations.suite import suite_hash
 from orchestration.identity import CodeId, digest
 from orchestration.pipelines.spec import PipelineSpec
 
+MainBranch = Literal["main", "origin/main"]
+_MAIN_BRANCHES: dict[MainBranch, str] = {
+    "main": "refs/heads/main",
+    "origin/main": "refs/remotes/origin/main",
+}
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DBT_FILES = {".sql", ".yml", ".yaml", ".csv", ".py", ".md"}
 _DBT_GENERATED = {"target", "logs", "dbt_packages", "profiles.yml", ".user.yml"}
 
@@ -48,6 +56,22 @@ def read_code(project_dir: Path, pipeline: PipelineSpec) -> Code:
         commit=commit,
         dirty=dirty,
     )
+
+
+def find_main_branch(project_dir: Path, commit: str | None) -> MainBranch | None:
+    """The main branch that contains the commit, as this checkout knows it; None when none does.
+
+    Neither does one when the commit is unknown here, or there is no git.
+    """
+    if commit is None or not _COMMIT.fullmatch(commit):
+        return None
+    for branch, reference in _MAIN_BRANCHES.items():
+        try:
+            _git(project_dir, "merge-base", "--is-ancestor", commit, reference)
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return branch
+    return None
 
 
 def _suite_meanings(folder: Path, pipeline: PipelineSpec) -> dict[str, str]:

@@ -45,4 +45,20 @@ def unpin(
     command(version, reason=reason, pipeline=pipeline, as_json=json)
 
 
-KEEPING_COMMANDS = (prune, pin, unpin)
+def publish(
+    version: NamedVersion,
+    allow_unmerged: Annotated[
+        bool,
+        typer.Option("--allow-unmerged", help="Also code that is not in main; needs --reason."),
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept for ever.")] = None,
+    pipeline: PipelineOption = None,
+    json: Json = False,
+) -> None:
+    """Publish a version that passed its gates."""
+    from orchestration.cli.publish import publish as command
+
+    command(version, allow_unmerged=allow_unmerged, reason=reason, pipeline=pipeline, as_json=json)
+
+
+KEEPING_COMMANDS = (prune, pin, unpin, publish)

@@ -4,7 +4,12 @@ from typing import Any
 
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.session import open_warehouse, prepare_logs, read_settings
+from orchestration.cli.session import (
+    open_warehouse,
+    operator_name,
+    prepare_logs,
+    read_settings,
+)
 from orchestration.errors import EXIT_BUSY
 from orchestration.pipelines.files import get_pipeline, load_pipelines
 from orchestration.publication.retention.report import Pruned, would_prune
@@ -31,7 +36,8 @@ def prune(*, pipeline: str | None, dry_run: bool, as_json: bool) -> None:
     else:
         prepare_logs(settings)
         with choose_progress() as progress:
-            answer = Prune(warehouse, policies, progress).run()
+            actor = operator_name(settings, warehouse)
+            answer = Prune(warehouse, policies, progress, actor=actor).run()
     answer.logs = tidy_home(settings.home_dir, log_days=log_days, dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, "kept": _kept(plan)} | answer.as_json())

@@ -105,7 +105,7 @@ def _schema(connection: psycopg.Connection, version_id: str) -> str | None:
 
 def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json: bool) -> None:
     """Takes the pipeline's build lease, so that no run publishes meanwhile."""
-    from orchestration.cli.session import open_warehouse, read_settings
+    from orchestration.cli.session import open_warehouse, operator_name, read_settings
     from orchestration.errors import ConfigurationError
     from orchestration.pipelines.files import get_pipeline
     from orchestration.publication.rollback import rollback
@@ -143,6 +143,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
             reason=reason,
             lease=lease,
             owner=get_pipeline(settings.pipelines_dir, name).owner.email,
+            actor=operator_name(settings, warehouse),
         )
     answer = {
         "outcome": publication.outcome,

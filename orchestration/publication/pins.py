@@ -32,7 +32,9 @@ class Pin:
     left: str | None = None
 
 
-def pin_version(warehouse: Warehouse, version: Version, *, reason: str, lease: Lease) -> Pin:
+def pin_version(
+    warehouse: Warehouse, version: Version, *, reason: str, actor: str, lease: Lease
+) -> Pin:
     """Under the build lease of the version's pipeline; a version that is pinned keeps its reason.
 
     Raises `LeaseLost`, `ConfigurationError` (`reason_missing`) and what `show_pinned_version` raises.
@@ -46,12 +48,12 @@ def pin_version(warehouse: Warehouse, version: Version, *, reason: str, lease: L
         with connection.transaction():
             assert_fence(connection, lease)
             changed = connection.execute(
-                "insert into ops.version_pins (version_id, reason) values (%s, %s) "
+                "insert into ops.version_pins (version_id, reason, actor) values (%s, %s, %s) "
                 "on conflict do nothing",
-                [version.version_id, reason.strip()],
+                [version.version_id, reason.strip(), actor],
             ).rowcount
             if changed:
-                _record(connection, "pin", version, reason.strip())
+                _record(connection, "pin", version, reason.strip(), actor)
         reach(FaultPoint.PIN_AFTER_ROW)
         models = {
             model.model: model.relation_name
@@ -66,7 +68,9 @@ def pin_version(warehouse: Warehouse, version: Version, *, reason: str, lease: L
     return Pin(version.version_id, bool(changed))
 
 
-def unpin_version(warehouse: Warehouse, version: Version, *, reason: str, lease: Lease) -> Pin:
+def unpin_version(
+    warehouse: Warehouse, version: Version, *, reason: str, actor: str, lease: Lease
+) -> Pin:
     """Under the build lease; a schema that somebody uses is left to the next prune.
 
     Raises `LeaseLost`.
@@ -78,7 +82,7 @@ def unpin_version(warehouse: Warehouse, version: Version, *, reason: str, lease:
                 "delete from ops.version_pins where version_id = %s", [version.version_id]
             ).rowcount
             if changed:
-                _record(connection, "unpin", version, reason)
+                _record(connection, "unpin", version, reason, actor)
         reach(FaultPoint.PIN_AFTER_UNPIN)
         try:
             with brief_transaction(connection):
@@ -91,8 +95,10 @@ def unpin_version(warehouse: Warehouse, version: Version, *, reason: str, lease:
     return Pin(version.version_id, bool(changed))
 
 
-def _record(connection: psycopg.Connection, action: str, version: Version, reason: str) -> None:
+def _record(
+    connection: psycopg.Connection, action: str, version: Version, reason: str, actor: str
+) -> None:
     connection.execute(
-        "insert into ops.operator_actions (action, target, reason) values (%s, %s, %s)",
-        [action, version.version_id, reason],
+        "insert into ops.operator_actions (action, target, reason, actor) values (%s, %s, %s, %s)",
+        [action, version.version_id, reason, actor],
     )

@@ -26,6 +26,7 @@ from orchestration.publication.retention.plan import (
 from orchestration.publication.retention.read import read_pipeline, read_store
 from orchestration.publication.retention.report import Pruned
 from orchestration.runs.leases import Heartbeat, release, try_acquire
+from orchestration.runs.state import record_action
 from orchestration.sql.queries import query
 from orchestration.stages.base import Progress
 from orchestration.warehouse.connections import Role, Warehouse
@@ -66,11 +67,17 @@ class Prune:
     """
 
     def __init__(
-        self, warehouse: Warehouse, policies: Mapping[str, Retention], progress: Progress
+        self,
+        warehouse: Warehouse,
+        policies: Mapping[str, Retention],
+        progress: Progress,
+        *,
+        actor: str | None = None,
     ) -> None:
         self._warehouse = warehouse
         self._policies = policies
         self._progress = progress
+        self._actor = actor
         self.done = Pruned()
 
     def run(self) -> Pruned:
@@ -99,11 +106,8 @@ class Prune:
                 query("retention_forget_versions"), [name, timedelta(days=policy.run_days)]
             )
         if not self.done.is_empty:
-            runner.execute(
-                "insert into ops.operator_actions (action, target, reason) "
-                "values ('prune', %s, 'retention policy')",
-                [", ".join(self._policies)],
-            )
+            what = ", ".join(self._policies)
+            record_action(runner, "prune", what, "retention policy", self._actor)
         reach(FaultPoint.PRUNE_AFTER_RECORD)
 
     def _pipeline(self, name: str, policy: Retention, leases: Sequence[Lease]) -> Iterator[None]:

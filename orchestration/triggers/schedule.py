@@ -49,7 +49,8 @@ def scheduled_request(
         pipeline=pipeline.name,
         days=closed_days(pipeline.schedule, tick),
         trigger_kind=TriggerKind.SCHEDULE,
-        trigger_key=f"{tick.astimezone(UTC):%Y-%m-%dT%H%MZ}",
+        # A request that does not publish is another one, as it is for a manual request.
+        trigger_key=f"{tick.astimezone(UTC):%Y-%m-%dT%H%MZ}" + ("" if publish else "+no-publish"),
         fetch_snapshots=True,
         publish=publish,
         as_of=moment,

@@ -67,26 +67,26 @@ def strike() -> None:
 def test_a_pin_that_dies_is_completed_by_the_next(
     warehouse: Warehouse, version: Version, lease: Lease, point: str
 ) -> None:
-    pin_version(warehouse, version, reason="audit", lease=lease)
+    pin_version(warehouse, version, reason="audit", actor="ann", lease=lease)
     undisturbed = observe(warehouse)
-    unpin_version(warehouse, version, reason="over", lease=lease)
+    unpin_version(warehouse, version, reason="over", actor="ann", lease=lease)
     change(warehouse, "delete from ops.operator_actions")
     arm(FaultPoint(point), strike)
     with pytest.raises(Died):
-        pin_version(warehouse, version, reason="audit", lease=lease)
-    pin_version(warehouse, version, reason="audit", lease=lease)
+        pin_version(warehouse, version, reason="audit", actor="ann", lease=lease)
+    pin_version(warehouse, version, reason="audit", actor="ann", lease=lease)
     assert observe(warehouse) == undisturbed
 
 
 def test_an_unpin_that_dies_is_completed_by_the_next(
     warehouse: Warehouse, version: Version, lease: Lease
 ) -> None:
-    pin_version(warehouse, version, reason="audit", lease=lease)
+    pin_version(warehouse, version, reason="audit", actor="ann", lease=lease)
     arm(FaultPoint.PIN_AFTER_UNPIN, strike)
     with pytest.raises(Died):
-        unpin_version(warehouse, version, reason="over", lease=lease)
+        unpin_version(warehouse, version, reason="over", actor="ann", lease=lease)
     assert observe(warehouse)["pins"] == []
-    unpin_version(warehouse, version, reason="over", lease=lease)
+    unpin_version(warehouse, version, reason="over", actor="ann", lease=lease)
     assert observe(warehouse)["views"] == []
     assert ask(warehouse, "select action, reason from ops.operator_actions order by 1") == [
         ("pin", "audit"),
@@ -100,8 +100,12 @@ def show(warehouse: Warehouse, lease: Lease) -> None:
 
 
 WRITES: dict[str, Callable[[Warehouse, Version, Lease], object]] = {
-    "pin": lambda w, version, lease: pin_version(w, version, reason="audit", lease=lease),
-    "unpin": lambda w, version, lease: unpin_version(w, version, reason="over", lease=lease),
+    "pin": lambda w, version, lease: pin_version(
+        w, version, reason="audit", actor="ann", lease=lease
+    ),
+    "unpin": lambda w, version, lease: unpin_version(
+        w, version, reason="over", actor="ann", lease=lease
+    ),
     "show": lambda w, _, lease: show(w, lease),
 }
 

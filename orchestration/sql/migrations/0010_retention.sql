@@ -28,6 +28,20 @@ comment on table ops.dropped_versions is
 comment on column ops.dropped_versions.state is 'what it was when it was dropped';
 comment on column ops.dropped_versions.newest is 'resource -> newest window that it was built from';
 
+-- A publication without a run is somebody's decision, and written down as one, in the same transaction.
+create function ops.record_publication_by_hand() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    insert into ops.operator_actions (action, target, reason, actor)
+    values ('publish', new.version_id, new.reason, new.actor);
+    return null;
+end
+$$;
+revoke execute on function ops.record_publication_by_hand() from public;
+create trigger record_publication_by_hand after insert on ops.publications
+    for each row when (new.kind = 'publish' and new.run_id is null and new.reason <> '')
+    execute function ops.record_publication_by_hand();
+
 -- What was published when outlives the versions.
 alter table ops.publications
     drop constraint publications_version_id_fkey,

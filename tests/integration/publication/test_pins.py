@@ -39,7 +39,7 @@ def act(warehouse: Warehouse, version: VersionId, *, pin: bool, reason: str = "a
         found = get_version(connection, version)
     with hold_build_lease(warehouse, "flights", on_wait=lambda _: None) as lease:
         change_it = pin_version if pin else unpin_version
-        return change_it(warehouse, found, reason=reason, lease=lease)
+        return change_it(warehouse, found, reason=reason, actor="ann", lease=lease)
 
 
 def actions(warehouse: Warehouse) -> list[tuple[Any, ...]]:
@@ -65,8 +65,8 @@ def test_a_pinned_version_outlives_prunes_and_goes_once_it_is_unpinned(
     assert [item["version_id"] for item in prune(warehouse).versions] == [old]
     assert not relations & store_objects(warehouse)
     assert actions(warehouse) == [
-        ("pin", old, "audit", "sluice_runner"),
-        ("unpin", old, "audited", "sluice_runner"),
+        ("pin", old, "audit", "ann"),
+        ("unpin", old, "audited", "ann"),
     ]
 
 
