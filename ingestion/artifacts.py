@@ -7,6 +7,7 @@ field.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -113,3 +114,23 @@ def delete_artifact_rows(
         sql.Identifier(SCHEMA, resource.staging_table)
     )
     return connection.execute(query, [list(artifact_ids)]).rowcount
+
+
+def read_artifact_rows(connection: psycopg.Connection, resource: Resource, artifact_id: str) -> Any:
+    """The rows of an artifact as an Arrow table in the form of a spooled partition.
+
+    Any role that may read staging. A column that the contract gained since holds nulls.
+    """
+    import pyarrow as pa
+
+    from ingestion.tables import spool_schema
+
+    schema = spool_schema(resource.contract)
+    query = sql.SQL("select {} from {} where _artifact_id = %s").format(
+        sql.SQL(", ").join(map(sql.Identifier, schema.names)),
+        sql.Identifier(SCHEMA, resource.staging_table),
+    )
+    rows = connection.execute(query, [artifact_id]).fetchall()
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema.names)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -6,7 +6,7 @@ Keys are remembered over all pages, so that of two records with one key the late
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from ingestion.contracts import Contract
 from ingestion.fields import Field
 from ingestion.partitions import Partition
-from ingestion.redaction import Record, Redactor
-from ingestion.rejections import RejectedRecord, explain, redacted_payload
+from ingestion.redaction import Record, Redaction
+from ingestion.rejections import RejectedRecord, altered_fields, explain, redacted_payload
 
 _FIELD_NAME_LENGTH = 63
 
@@ -41,7 +41,7 @@ class PartitionJudge:
     values.
     """
 
-    def __init__(self, contract: Contract, partition: Partition, redactor: Redactor) -> None:
+    def __init__(self, contract: Contract, partition: Partition, redactor: Redaction) -> None:
         from ingestion.columns import ColumnCheck
 
         self._contract = contract
@@ -81,7 +81,24 @@ class PartitionJudge:
         self, record: Any, source_ref: str, rule: str, name: str | None, error: str
     ) -> RejectedRecord:
         """What is kept of a redacted record that broke a rule."""
-        return RejectedRecord(source_ref, rule, name, error, redacted_payload(record, self._fields))
+        payload = redacted_payload(record, self._fields)
+        altered = altered_fields(record, self._fields)
+        return RejectedRecord(source_ref, rule, name, error, payload, altered)
+
+    def remember(self, accepted: Any) -> None:
+        """Takes note of the keys of rows that were accepted before: an Arrow table of the contract's
+        columns."""
+        names = {column: name for name, column in self._contract.stored_names.items()}
+        for row in accepted.select(list(self._contract.key)).to_pylist():
+            record = {names[column]: _as_sent(value) for column, value in row.items()}
+            self._seen.add(self._key_of(record))
+
+    def has_key_of(self, record: Record) -> bool:
+        """Whether a record with the key of this one was accepted."""
+        try:
+            return self._key_of(record) in self._seen
+        except (KeyError, TypeError):
+            return False
 
     def _all_pass(self, records: list[Any]) -> bool:
         if self._day_of and not {self._day}.issuperset(map(self._day_of, records)):
@@ -149,6 +166,10 @@ def _key_getter(names: list[str], fields: dict[str, Field]) -> Callable[[Record]
         return tuple([_moment(record[name]) if name in moments else record[name] for name in names])
 
     return key_of
+
+
+def _as_sent(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _moment(text: Any) -> Any:

@@ -14,8 +14,8 @@ from ingestion.rejections import RejectedRecord
 _INSERT = """
 insert into quarantine.records
     (pipeline, resource, partition, artifact_id, run_id, source_ref, rule, field, error, payload,
-     contract_version)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+     contract_version, altered)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 on conflict (artifact_id, source_ref) do nothing
 """
 
@@ -49,6 +49,7 @@ def insert_rejected(
                     record.error,
                     Jsonb(record.payload),
                     contract_version,
+                    list(record.altered),
                 )
                 for record in rejected
             ],

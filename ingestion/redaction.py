@@ -7,7 +7,7 @@ whatever else is wrong with it.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ingestion.contracts import Contract
 from ingestion.errors import IngestionConfigurationError
@@ -40,6 +40,19 @@ def read_key(contract: Contract, environ: Mapping[str, str]) -> bytes:
     return key.encode()
 
 
+class Redaction(Protocol):
+    """What takes sensitive values out of records, in place; `Redactor.redact` says more."""
+
+    def redact(self, records: Iterable[Any]) -> dict[int, tuple[Field, str]]: ...
+
+
+class RedactedBefore:
+    """For records that were redacted before they were kept."""
+
+    def redact(self, records: Iterable[Any]) -> dict[int, tuple[Field, str]]:
+        return {}
+
+
 class Redactor:
     """Redacts the records of one contract."""
 
@@ -56,24 +69,40 @@ class Redactor:
         """
         problems: dict[int, tuple[Field, str]] = {}
         for field in self._sensitive:
-            redaction = field.about.sensitive
-            into = redaction.into if isinstance(redaction, Pseudonym) else None
-            name, pseudonym = field.name, self._pseudonym
-            for position, record in enumerate(records):
-                if type(record) is not dict:
-                    continue
-                value = record.pop(name, _MISSING)
-                if into is None:
-                    continue
-                # A field of the pseudonym's name is the source's own, not ours.
-                record.pop(into, None)
-                if type(value) is str and "\0" not in value:
-                    record[into] = pseudonym(value)
-                elif value is None and field.nullable:
-                    record[into] = None
-                else:
-                    problems.setdefault(position, (field, _wrong(value)))
+            self._redact_field(field, records, problems)
         return problems
+
+    def redact_given(self, record: Record) -> tuple[Field, str] | None:
+        """Redacts, in place, the sensitive fields that the record has; others it may lack.
+
+        Returns the first field that could not become a pseudonym, and the rule.
+        """
+        problems: dict[int, tuple[Field, str]] = {}
+        for field in self._sensitive:
+            if field.name in record:
+                self._redact_field(field, [record], problems)
+        return problems.get(0)
+
+    def _redact_field(
+        self, field: Field, records: Iterable[Any], problems: dict[int, tuple[Field, str]]
+    ) -> None:
+        redaction = field.about.sensitive
+        into = redaction.into if isinstance(redaction, Pseudonym) else None
+        name, pseudonym = field.name, self._pseudonym
+        for position, record in enumerate(records):
+            if type(record) is not dict:
+                continue
+            value = record.pop(name, _MISSING)
+            if into is None:
+                continue
+            # A field of the pseudonym's name is the source's own, not ours.
+            record.pop(into, None)
+            if type(value) is str and "\0" not in value:
+                record[into] = pseudonym(value)
+            elif value is None and field.nullable:
+                record[into] = None
+            else:
+                problems.setdefault(position, (field, _wrong(value)))
 
 
 def _wrong(value: Any) -> str:

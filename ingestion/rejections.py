@@ -7,7 +7,7 @@ value appears only if it is a number, or has the form of a moment or of an enume
 import math
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 from ingestion.fields import Field
 
@@ -38,7 +38,8 @@ class RejectedRecord:
     """A record that broke a rule: `rule` is stable, `error` is for people, `payload` is redacted.
 
     `source_ref` is the URL path, page and position it came from; `field` is None if the rule
-    concerns the whole record.
+    concerns the whole record; `altered` names what the payload holds in another form than it was
+    sent in.
     """
 
     source_ref: str
@@ -46,9 +47,14 @@ class RejectedRecord:
     field: str | None
     error: str
     payload: Any
+    altered: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"altered": list(self.altered)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        return cls(**values | {"altered": tuple(values.get("altered", ()))})
 
 
 def explain(field: Field, rule: str, value: Any = None) -> str:
@@ -81,6 +87,16 @@ def redacted_payload(record: Any, fields: dict[str, Field]) -> Any:
     if not isinstance(record, dict):
         return {"_record": _describe(record)}
     return {name: _storable(record[name]) for name in fields if name in record}
+
+
+def altered_fields(record: Any, fields: dict[str, Field]) -> tuple[str, ...]:
+    """The names under which the payload of a redacted record does not hold what was sent."""
+    if not isinstance(record, dict):
+        return ("_record",)
+    kept = {name: (record[name], _storable(record[name])) for name in fields if name in record}
+    return tuple(
+        name for name, (sent, held) in kept.items() if type(sent) is not type(held) or sent != held
+    )
 
 
 def _observed(field: Field, value: Any) -> str:

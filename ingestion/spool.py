@@ -120,7 +120,7 @@ def read_rejected(spool_dir: Path, ref: str) -> list[RejectedRecord]:
     Raises `FileNotFoundError`.
     """
     _, rejected = _decode_metadata(read_rows(spool_dir, ref).schema)
-    return [RejectedRecord(**record) for record in rejected]
+    return [RejectedRecord.from_json(record) for record in rejected]
 
 
 def discard_spooled(spool_dir: Path, ref: str) -> None:

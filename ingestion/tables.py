@@ -36,6 +36,11 @@ class Unstorable:
     field: Field
 
 
+def join_tables(rows: Any, more: Any) -> Any:
+    """One table of both, without what a spooled file says about itself."""
+    return pa.concat_tables([rows.replace_schema_metadata(None), more]).combine_chunks()
+
+
 def arrow_type(declared: Field) -> Any:
     """The column type of a field."""
     return _ARROW_TYPES[declared.kind.python]

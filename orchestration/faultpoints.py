@@ -63,6 +63,10 @@ class FaultPoint(StrEnum):
     PIN_AFTER_ROW = "pin.after_row"
     PIN_AFTER_VIEWS = "pin.after_views"
     PIN_AFTER_UNPIN = "pin.after_unpin"
+    # What a reviewer's command reaches, and a run only when it does what a reviewer decided.
+    QUARANTINE_AFTER_REQUEST = "quarantine.after_request"
+    QUARANTINE_AFTER_COMPOSITION = "quarantine.after_composition"
+    QUARANTINE_AFTER_DECISION = "quarantine.after_decision"
 
 
 _armed: dict[tuple[FaultPoint, str], Callable[[], None]] = {}

@@ -59,16 +59,18 @@ def make_history(warehouse: Warehouse) -> None:
                 "values (%s, 1, %s, 1, 'w')",
                 [f"{number:064x}", f"r_{number}"],
             )
+            owner.execute("alter table quarantine.records disable trigger guard_records")
             owner.execute(
                 "insert into quarantine.records (pipeline, resource, partition, artifact_id, run_id, "
-                "source_ref, rule, error, payload, contract_version, decision, decided_at) values "
-                "('flights', 'flights.weather', 'p', %s, %s, '1', 'range', 'e', '{}', '1', %s, "
-                "now() - make_interval(days => %s))",
+                "source_ref, rule, error, payload, contract_version, decision, decided_at, decided_by, "
+                "decision_reason) values ('flights', 'flights.weather', 'p', %s, %s, '1', 'range', 'e', "
+                "'{}', '1', %s, now() - make_interval(days => %s), 'somebody', 'because')",
                 [
                     *(f"a_{number}", f"r_{number}", "held" if number == 1 else "discarded"),
                     days_ago,
                 ],
             )
+            owner.execute("alter table quarantine.records enable trigger guard_records")
         _add_version(warehouse, number, version, days_ago)
     with warehouse.connect(Role.TRANSFORMER) as transformer:
         # One of a version that is gone, and one of a version that nobody pinned.

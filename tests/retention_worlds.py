@@ -72,6 +72,8 @@ def pipelines(draw: st.DrawFn) -> PipelineFacts:
                 window=windows[name],
                 # One adopted artifact for each revision of a window.
                 revision=number + 1,
+                # Some are retries of what was fetched before.
+                source_revision=draw(st.sampled_from([number + 1, max(1, number)])),
                 state=(state := draw(st.sampled_from(["adopted"] * 3 + ["loading", "abandoned"]))),
                 accepted=state == "adopted" and draw(st.booleans()),
                 created_at=draw(ages),

@@ -9,6 +9,7 @@ from orchestration.cli.gate_commands import gates
 from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
+from orchestration.cli.quarantine_commands import quarantine
 
 app = typer.Typer(
     name="sluice",
@@ -18,7 +19,6 @@ app = typer.Typer(
 )
 runs = typer.Typer(help="What ran.", no_args_is_help=True)
 versions = typer.Typer(help="What was built and published.", no_args_is_help=True)
-quarantine = typer.Typer(help="Records and partitions that broke a rule.", no_args_is_help=True)
 sources = typer.Typer(help="Where data comes from.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 app.add_typer(versions, name="versions")
@@ -194,31 +194,6 @@ def rollback(
     from orchestration.cli.versions import roll_back as command
 
     command(version, reason=reason, pipeline=pipeline, as_json=json)
-
-
-@quarantine.command("list")
-def quarantine_list(
-    run: Annotated[str | None, typer.Option("--run", help="Only from this run.")] = None,
-    resource: Annotated[str | None, typer.Option(help="Only of this resource.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only those that broke this rule.")] = None,
-    limit: Limit = 20,
-    json: Json = False,
-) -> None:
-    """Records and partitions that broke a rule, newest first."""
-    from orchestration.cli.quarantine import list_entries as command
-
-    command(run=run, resource=resource, rule=rule, limit=limit, as_json=json)
-
-
-@quarantine.command("show")
-def quarantine_show(
-    entry: Annotated[str, typer.Argument(metavar="ID", help="record-12 or partition-3")],
-    json: Json = False,
-) -> None:
-    """One entry: where it came from, rule, error, redacted payload."""
-    from orchestration.cli.quarantine import show_entry as command
-
-    command(entry, as_json=json)
 
 
 @sources.command("list")

@@ -101,7 +101,7 @@ def _summary(answer: Pruned) -> str:
         "staged rows": answer.counts["rows"],
         "runs": len(answer.runs),
         "checkpoints": answer.counts["checkpoints"],
-        "quarantine entries": answer.counts["quarantine"],
+        "quarantined records erased": answer.counts["quarantine"],
         "log files": len(answer.logs),
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"

@@ -1,6 +1,6 @@
 """How commands that only look reach the warehouse: as the runner, read-only."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -9,6 +9,7 @@ from psycopg.rows import dict_row
 
 from orchestration.cli.session import open_for_analyst, open_warehouse, read_settings
 from orchestration.errors import ConfigurationError
+from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
 
 
@@ -31,10 +32,23 @@ def reading(role: Role = Role.RUNNER) -> Iterator[psycopg.Connection]:
     with connection:
         try:
             yield connection
-        except psycopg.errors.UndefinedTable:
+        except (
+            psycopg.errors.UndefinedTable,
+            psycopg.errors.UndefinedColumn,
+            psycopg.errors.UndefinedFunction,
+        ):
             raise ConfigurationError(
-                "the warehouse is not set up for Sluice; run: sluice init", code="not_initialized"
+                "the warehouse is not set up for this Sluice; run: sluice init",
+                code="not_initialized",
             ) from None
+
+
+def rows_of(
+    connection: psycopg.Connection, name: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Rows of a named query as dictionaries."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name), parameters).fetchall()
 
 
 def fetch(

@@ -99,6 +99,8 @@ def print_summary(summary: RunSummary) -> None:
             "duration": f"{answer['duration_s']:.1f} s",
         }
     )
+    for news in answer["corrections"]:
+        say(f"{news['record']}: {news['message']}")
     if failure := answer["failure"]:
         say(f"{failure['kind']} failure in {failure['stage']}: {failure['message']}")
 

@@ -97,7 +97,7 @@ class Retention(Declared):
     run_days: Annotated[int, Field(ge=1, le=3650)] = 90
     """Days for what is known of ended runs; a failed one can be resumed for as long."""
     quarantine_days: Annotated[int, Field(ge=0, le=3650)] = 90
-    """Days for quarantine that was decided on. What is held stays until somebody decides."""
+    """Days until what a decided record held is erased. The decision stays, and so does what is held."""
     log_days: Annotated[int, Field(ge=1, le=3650)] = 30
     """Days for log files on the machine that prunes."""
 

@@ -28,7 +28,11 @@ from orchestration.stages.initialize import InitializeStage
 from orchestration.stages.notify import NotifyStage
 from orchestration.stages.publish import PublishStage
 from orchestration.stages.transform import TransformStage
-from orchestration.stages.validate import ValidateStage, rejected_partitions
+from orchestration.stages.validate import (
+    ValidateStage,
+    left_out_partitions,
+    rejected_partitions,
+)
 from orchestration.warehouse.artifacts import find_adopted
 from orchestration.warehouse.fence import Lease, build_lease
 
@@ -89,9 +93,11 @@ class Drive:
         try:
             with self.heartbeat.keep(lease):
                 report, conclusion = self._run(ValidateStage(), lease)
-                memory["rejected"] = rejected_partitions(report.finished)
+                memory["rejected"] = left_out_partitions(self.context, report.finished)
                 if conclusion.held:
                     return Ended(Outcome.HELD, None, conclusion.held, StageName.VALIDATE)
+                if self.context.run.request.get("stop_after") == StageName.VALIDATE:
+                    return Ended(Outcome.UNCHANGED)
                 _, conclusion = self._run(TransformStage(), lease)
                 memory["version_id"] = version = VersionId(conclusion.output_ref)
                 report, conclusion = self._run(GateStage(), lease)

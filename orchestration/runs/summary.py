@@ -1,5 +1,6 @@
 """The object that `sluice run` prints last: what was asked and what became of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import psycopg
 from orchestration.model import PartitionState, Run
 from orchestration.runs.ended import Ended, StageLine, failure_as_json
 from orchestration.runs.state import read_partitions
+from orchestration.warehouse.quarantine import CorrectionNews, news_of_run
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class RunSummary:
     partitions: dict[str, int]
     records: dict[str, int]
     duration_s: float
+    corrections: Sequence[CorrectionNews] = ()
 
     @property
     def exit_code(self) -> int:
@@ -34,6 +37,14 @@ class RunSummary:
             "version": self.ended.version_id,
             "partitions": self.partitions,
             "records": self.records,
+            "corrections": [
+                {
+                    "record": f"record-{news.record_id}",
+                    "event": news.event,
+                    "message": news.detail,
+                }
+                for news in self.corrections
+            ],
             "stages": [
                 {
                     "stage": line.stage,
@@ -76,4 +87,5 @@ def summarize(
     ).fetchone()
     fetched, loaded, quarantined = (int(value) for value in row) if row else (0, 0, 0)
     records = {"fetched": fetched, "loaded": loaded, "quarantined": quarantined}
-    return RunSummary(run, ended, lines, partitions, records, duration_s)
+    corrections = [] if repeats_finished else news_of_run(connection, run.run_id)
+    return RunSummary(run, ended, lines, partitions, records, duration_s, corrections)

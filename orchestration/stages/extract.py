@@ -1,4 +1,4 @@
-"""Extract: fetch and redact each partition, load many together, adopt each one by itself.
+"""Extract: fetch and redact each partition (or compose a retry), load many together, adopt each one.
 
 Every partition has its own lease and two checkpoints: what was fetched (kept on this machine's disk,
 redacted) and what was loaded and adopted. A partition that fails does not keep the others back.
@@ -8,8 +8,9 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -21,14 +22,21 @@ from ingestion.errors import IngestionError
 from ingestion.fetch import fetch_partition
 from ingestion.load import LoadItem, load_spooled_partitions
 from ingestion.partitions import Partition
-from ingestion.quarantine import insert_rejected
 from ingestion.sources import get_resource, get_source
-from ingestion.spool import Fetched, discard_spooled, load_spooled, read_rejected, sweep_spool
-from orchestration.errors import SourceFailure
+from ingestion.spool import Fetched, load_spooled, sweep_spool
+from orchestration.errors import ConfigurationError, SourceFailure
 from orchestration.failures import classify
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import ArtifactId, digest
 from orchestration.model import StageName
+from orchestration.stages.arrivals import (
+    Arrived,
+    close_arrival,
+    compose_retry,
+    keep_out,
+    meet_corrections,
+    spool_dir,
+)
 from orchestration.stages.base import (
     Checkpoint,
     Claim,
@@ -49,18 +57,10 @@ from orchestration.warehouse.artifacts import (
 )
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import partition_lease
+from orchestration.warehouse.quarantine import read_retries
 
 # What a killed process had fetched is of use to the run that resumes soon, not for ever.
 _SPOOL_AGE = timedelta(days=2)
-
-
-@dataclass(frozen=True)
-class _Arrived:
-    """A claimed partition whose records lie on this machine's disk, ready to be loaded."""
-
-    claim: Claim
-    partition: Partition
-    fetched: Fetched
 
 
 class ExtractStage:
@@ -94,19 +94,25 @@ class ExtractStage:
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         connection = context.sessions.get(Role.EXTRACTOR)
         sweep_orphans(connection, context.pipeline.name)
-        sweep_spool(_spool_dir(context), _SPOOL_AGE)
+        sweep_spool(spool_dir(context), _SPOOL_AGE)
         reach(FaultPoint.EXTRACT_AFTER_SWEEP)
-        open_claims = []
+        to_fetch, to_compose = [], []
+        retries = read_retries(
+            connection, context.pipeline.name, [claim.unit.source_partition for claim in claims]
+        )
         for claim in claims:
             if done := self._already_adopted(context, connection, claim):
                 yield done
+            elif plan := retries.get(claim.unit.source_partition):
+                to_compose.append((claim, plan))
             else:
-                open_claims.append(claim)
-        if open_claims:
+                to_fetch.append(claim)
+        if to_fetch:
             context.prepare()
-        arrived: list[_Arrived] = []
-        for result in self._fetch_all(context, open_claims):
-            if isinstance(result, _Arrived):
+        arrived: list[Arrived] = []
+        composed = (compose_retry(context, connection, *item) for item in to_compose)
+        for result in chain(composed, self._fetch_all(context, to_fetch)):
+            if isinstance(result, Arrived):
                 arrived.append(result)
             else:
                 yield result
@@ -128,9 +134,9 @@ class ExtractStage:
 
     def _fetch_all(
         self, context: StageContext, claims: Sequence[Claim]
-    ) -> Iterator[UnitResult | _Arrived]:
+    ) -> Iterator[UnitResult | Arrived]:
         policy = context.pipeline.stages.extract
-        spool = _spool_dir(context)
+        spool = spool_dir(context)
         clients = _Clients()
         steps = _fetch_checkpoints(context, claims)
         with clients, ThreadPoolExecutor(policy.concurrency) as pool:
@@ -139,7 +145,7 @@ class ExtractStage:
                 step = steps.get(claim.unit)
                 kept = step and load_spooled(spool, step.output_ref or "", step.checksum or "")
                 if kept:
-                    yield _Arrived(claim, Partition.parse(claim.unit.source_partition), kept)
+                    yield Arrived(claim, Partition.parse(claim.unit.source_partition), kept)
                 else:
                     waiting[pool.submit(_fetch_one, context, claim, spool, clients)] = claim
             for number, future in enumerate(as_completed(waiting), start=1):
@@ -160,13 +166,14 @@ class ExtractStage:
                     checksum=fetched.checksum,
                     result={"fetched": fetched.fetched, "rejected": fetched.rejected},
                 )
-                yield _Arrived(claim, Partition.parse(claim.unit.source_partition), fetched)
+                yield Arrived(claim, Partition.parse(claim.unit.source_partition), fetched)
 
     def _load_all(
-        self, context: StageContext, connection: psycopg.Connection, arrived: list[_Arrived]
+        self, context: StageContext, connection: psycopg.Connection, arrived: list[Arrived]
     ) -> Iterator[UnitResult]:
         if not arrived:
             return
+        arrived = meet_corrections(context, connection, arrived)
         context.progress.update(self.name, f"loading {len(arrived)} partitions")
         named = [(ArtifactId("a_" + secrets.token_hex(12)), item) for item in arrived]
         reach(FaultPoint.EXTRACT_BEFORE_REGISTER)
@@ -177,7 +184,7 @@ class ExtractStage:
             [(artifact_id, item.partition, item.claim.lease) for artifact_id, item in named],
         )
         reach(FaultPoint.EXTRACT_AFTER_REGISTER)
-        spool = _spool_dir(context)
+        spool = spool_dir(context)
         items = [
             LoadItem(artifact_id, item.partition, context.run.run_id, item.fetched, spool)
             for artifact_id, item in named
@@ -200,27 +207,21 @@ class ExtractStage:
         context: StageContext,
         connection: psycopg.Connection,
         artifact_id: ArtifactId,
-        item: _Arrived,
-    ) -> UnitDone:
-        spool = _spool_dir(context)
-        adopted, checksum = adopt_artifact(
-            connection,
-            artifact_id,
-            get_resource(item.partition.resource),
-            item.fetched,
-            item.claim.lease,
-            keep_rejected=lambda: insert_rejected(
+        item: Arrived,
+    ) -> UnitResult:
+        try:
+            adopted, checksum = adopt_artifact(
                 connection,
-                read_rejected(spool, item.fetched.ref),
-                pipeline=context.pipeline.name,
-                partition=item.partition,
-                artifact_id=artifact_id,
-                run_id=context.run.run_id,
-                contract_version=item.fetched.contract_version,
-            ),
-        )
+                artifact_id,
+                get_resource(item.partition.resource),
+                item.fetched,
+                item.claim.lease,
+                keep_rejected=lambda: keep_out(context, connection, artifact_id, item),
+            )
+        except ConfigurationError as error:
+            return UnitFailed(item.claim.unit, error)
         reach(FaultPoint.EXTRACT_AFTER_ADOPTION)
-        discard_spooled(spool, item.fetched.ref)
+        close_arrival(context, item)
         return UnitDone(
             item.claim.unit,
             output_ref=adopted,
@@ -273,13 +274,7 @@ def _fetch_checkpoints(context: StageContext, claims: Sequence[Claim]) -> dict[U
     return {steps[step]: checkpoint for step, checkpoint in found.items() if checkpoint.succeeded}
 
 
-def _spool_dir(context: StageContext) -> Path:
-    folder = context.settings.home_dir / "spool"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-def _refused_version(item: _Arrived, accepted: Sequence[str]) -> SourceFailure:
+def _refused_version(item: Arrived, accepted: Sequence[str]) -> SourceFailure:
     return SourceFailure(
         f"{item.partition} came with schema version {item.fetched.schema_version}, and the pipeline "
         f"accepts {', '.join(accepted)}; compare the source's change log with the contract, then add "

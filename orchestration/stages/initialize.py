@@ -7,7 +7,7 @@ from ingestion.fetch import check_source
 from ingestion.sources import get_source
 from orchestration.errors import ConfigurationError
 from orchestration.identity import digest
-from orchestration.model import StageName
+from orchestration.model import Run, StageName
 from orchestration.stages.base import (
     Checkpoint,
     Claim,
@@ -40,6 +40,8 @@ class InitializeStage:
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         wanted = context.pipeline.stages.initialize.acceptance.min_partitions
+        if is_exact(context.run):
+            wanted = 1
         if len(context.partitions) < wanted:
             raise ConfigurationError(
                 f"the plan names {len(context.partitions)} partitions and the pipeline wants at least "
@@ -63,7 +65,14 @@ class InitializeStage:
         return Conclusion(checkpoint.output_ref or "")
 
 
+def is_exact(run: Run) -> bool:
+    """Whether the run is about revisions that a reviewer asked for, so that no source is asked."""
+    return "revisions" in run.request
+
+
 def _missing(context: StageContext) -> list[str]:
+    if is_exact(context.run):
+        return []
     sources = {name.partition(".")[0] for name in context.pipeline.resource_names}
     return [
         problem

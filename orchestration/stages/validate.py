@@ -5,6 +5,7 @@ use. Whether that holds the whole version is the resource's `on_rejected`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import psycopg
 
@@ -13,6 +14,7 @@ from orchestration.faultpoints import FaultPoint, reach
 from orchestration.model import StageName
 from orchestration.pipelines.spec import OnRejected
 from orchestration.pipelines.stages import OnFailure
+from orchestration.sql.queries import query
 from orchestration.stages.acceptance import Finding, judge_artifact
 from orchestration.stages.artifact_suites import (
     blame_partitions,
@@ -36,6 +38,11 @@ from orchestration.stages.suites import (
 from orchestration.warehouse.artifacts import Artifact, find_adopted
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import Lease, assert_fence, build_lease
+from orchestration.warehouse.quarantine import (
+    discarded_records,
+    judged_as_of,
+    released_rules,
+)
 
 
 class ValidateStage:
@@ -110,8 +117,13 @@ class ValidateStage:
         reach(FaultPoint.VALIDATE_AFTER_VERDICTS)
         for claim in claims:
             artifact = adopted[claim.unit.source_partition]
-            found = findings[artifact.artifact_id]
-            _record(context.connection, context, artifact, found, claim.lease)
+            found = _record(
+                context.connection,
+                context,
+                artifact,
+                findings[artifact.artifact_id],
+                claim.lease,
+            )
             reach(FaultPoint.VALIDATE_AFTER_ACCEPTANCE)
             yield UnitDone(
                 claim.unit,
@@ -127,11 +139,7 @@ class ValidateStage:
             )
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
-        rejected = sorted(
-            unit.source_partition
-            for unit, found in finished.items()
-            if not found.result["accepted"]
-        )
+        rejected = left_out_partitions(context, finished)
         accepted = len(finished) - len(rejected)
         output = f"accepted/{accepted} of {len(finished)}"
         holding = [
@@ -150,20 +158,22 @@ class ValidateStage:
             output,
             held=QualityFailure(
                 f"not acceptable, so nothing was published: {shown}. See the reasons with: "
-                f"sluice quarantine list --run {context.run.run_id}; once the source has corrected "
-                "the data, run the same command with --refresh",
+                f"sluice quarantine list --run {context.run.run_id}; then correct it (sluice quarantine "
+                "retry), accept it as it is (sluice quarantine release), or, once the source has "
+                "corrected the data, run the same command with --refresh",
                 code="partition_rejected",
             ),
         )
 
     def _judge(self, context: StageContext, artifacts: list[Artifact]) -> dict[str, list[Finding]]:
+        moments = judged_as_of(context.connection, [item.artifact_id for item in artifacts])
         with context.warehouse.connect(Role.GATE, autocommit=True) as connection:
             return {
                 artifact.artifact_id: judge_artifact(
                     connection,
                     artifact,
                     context.pipeline.acceptance_of(artifact.resource),
-                    context.run.as_of,
+                    moments.get(artifact.artifact_id, context.run.as_of),
                 )
                 for artifact in artifacts
             }
@@ -176,16 +186,36 @@ def rejected_partitions(finished: Mapping[Unit, Checkpoint]) -> list[str]:
     ]
 
 
+def left_out_partitions(context: StageContext, finished: Mapping[Unit, Checkpoint]) -> list[str]:
+    """Those of them that no accepted revision has come after; by name, in order."""
+    rejected = rejected_partitions(finished)
+    if not rejected:
+        return []
+    rows = context.connection.execute(
+        query("quarantine_overtaken"), [context.pipeline.name, rejected]
+    ).fetchall()
+    return sorted(set(rejected) - {partition for (partition,) in rows})
+
+
 def _record(
     connection: psycopg.Connection,
     context: StageContext,
     artifact: Artifact,
     findings: list[Finding],
     lease: Lease,
-) -> None:
-    blocking = [item for item in findings if item.blocks]
+) -> list[Finding]:
+    """Writes down what was found; returns it with what a reviewer released no longer blocking."""
     with connection.transaction():
         assert_fence(connection, lease)
+        # A release locks this row too, so that neither goes unseen by the other.
+        connection.execute(
+            "select from ops.artifacts where artifact_id = %s for update", [artifact.artifact_id]
+        )
+        released = released_rules(connection, artifact.artifact_id)
+        findings = [_waived(item, released) for item in findings]
+        if discarded := discarded_records(connection, artifact.artifact_id):
+            findings.append(Finding("discarded_records", f"it has {discarded}, discarded since"))
+        blocking = [item for item in findings if item.blocks]
         connection.execute(
             "update ops.artifacts set acceptance = %s, acceptance_reason = %s where artifact_id = %s",
             [
@@ -209,3 +239,10 @@ def _record(
                     item.message,
                 ],
             )
+    return findings
+
+
+def _waived(finding: Finding, released: Mapping[str, str]) -> Finding:
+    if not finding.blocks or finding.rule not in released:
+        return finding
+    return replace(finding, message=f"{finding.message} ({released[finding.rule]})", blocks=False)

@@ -94,6 +94,8 @@ def plan_revisions(
         [pipeline.name, request.trigger_kind, key],
     ).fetchall()
     earlier = {(resource, window): revision for resource, window, revision in kept}
+    if request.revisions:
+        return {(item.resource, item.window): item.revision for item in request.revisions}
     loaded, asked = _known_revisions(connection, pipeline.name)
     plan: dict[Window, int] = {}
     for resource in pipeline.resource_names:
@@ -104,7 +106,7 @@ def plan_revisions(
             if at in earlier:
                 plan[at] = earlier[at]
                 continue
-            latest = max(loaded.get(at, 0), asked.get(at, 0))
+            latest = asked.get(at, 0)
             plan[at] = latest + 1 if anew else loaded.get(at) or latest or 1
     return plan
 
@@ -112,15 +114,23 @@ def plan_revisions(
 def _known_revisions(
     connection: psycopg.Connection, pipeline: str
 ) -> tuple[dict[Window, int], dict[Window, int]]:
+    """The revision of each window that counts of those that are loaded; the latest one of all."""
     loaded = connection.execute(
-        "select resource, window_name, max(revision) from ops.artifacts "
-        "where pipeline = %s and state = 'adopted' group by 1, 2",
+        "select distinct on (resource, window_name) resource, window_name, revision "
+        "from ops.artifacts where pipeline = %s and state = 'adopted' "
+        # A retry that is not acceptable keeps nothing of what the source said out of use.
+        "and not (origin_id is not null and acceptance = 'rejected') "
+        "order by resource, window_name, source_revision desc, revision desc",
         [pipeline],
     ).fetchall()
     asked = connection.execute(
-        "select p.resource, p.window_name, max(p.revision) from ops.run_partitions p "
-        "join ops.runs r using (run_id) where r.pipeline = %s group by 1, 2",
-        [pipeline],
+        "select resource, window_name, max(revision) from ("
+        "select p.resource, p.window_name, p.revision from ops.run_partitions p "
+        "join ops.runs r using (run_id) where r.pipeline = %s union all "
+        "select resource, window_name, revision from quarantine.retries where pipeline = %s union all "
+        "select resource, window_name, revision from ops.artifacts "
+        "where pipeline = %s and state = 'adopted') a group by 1, 2",
+        [pipeline, pipeline, pipeline],
     ).fetchall()
     return (
         {(resource, window): revision for resource, window, revision in loaded},

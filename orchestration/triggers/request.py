@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from orchestration.model import TriggerKind
+from ingestion.partitions import Partition
+from orchestration.model import StageName, TriggerKind
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class RunRequest:
     `days` are the windows of resources kept by day (`2013-01-01`, …). `trigger_key` is None for a
     manual request: then it follows from the days. With `refresh` everything is fetched again, under
     a new revision. `fetch_snapshots` asks for a new revision of the small whole tables too.
+    `revisions` asks for exactly these partitions instead of days, under a `trigger_key`;
+    `stop_after` ends the run before anything is built.
     """
 
     pipeline: str
@@ -24,13 +27,19 @@ class RunRequest:
     refresh: bool = False
     fetch_snapshots: bool = False
     publish: bool = True
+    revisions: Sequence[Partition] = ()
+    stop_after: StageName | None = None
     as_of: datetime | None = None
     correlation_id: str | None = None
     workflow_id: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         days = sorted(self.days)
-        return {
+        exact = {
+            "revisions": [str(item) for item in self.revisions],
+            "stop_after": self.stop_after,
+        }
+        return {name: value for name, value in exact.items() if value} | {
             "days": {"first": days[0], "last": days[-1], "count": len(days)} if days else None,
             "refresh": self.refresh,
             "fetch_snapshots": self.fetch_snapshots,

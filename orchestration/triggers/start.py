@@ -2,7 +2,7 @@
 
 from ingestion.partitions import SNAPSHOT
 from orchestration.code import read_code
-from orchestration.model import Run
+from orchestration.model import Run, StageName
 from orchestration.pipelines.files import get_pipeline
 from orchestration.runs.leases import acquire, release
 from orchestration.runs.recovery import supersede
@@ -56,15 +56,19 @@ def under_this_code(settings: Settings, warehouse: Warehouse, run: Run) -> Run:
         lease = acquire(connection, run_lease(run.run_id), wait_s=_LEASE_WAIT_S)
         try:
             known = get_run(connection, run.run_id)
-            windows = {item.partition.window for item in read_partitions(connection, run.run_id)}
+            partitions = [item.partition for item in read_partitions(connection, run.run_id)]
+            exact = "revisions" in known.request
+            stop_after = known.request.get("stop_after")
             request = RunRequest(
                 pipeline=known.pipeline,
-                days=sorted(windows - {SNAPSHOT}),
+                days=[] if exact else sorted({item.window for item in partitions} - {SNAPSHOT}),
                 trigger_kind=known.trigger_kind,
                 trigger_key=known.trigger_key,
                 refresh=bool(known.request.get("refresh")),
                 fetch_snapshots=bool(known.request.get("fetch_snapshots")),
                 publish=known.publish,
+                revisions=partitions if exact else (),
+                stop_after=StageName(stop_after) if stop_after else None,
                 as_of=known.as_of,
                 correlation_id=known.correlation_id,
                 workflow_id=known.workflow_id,

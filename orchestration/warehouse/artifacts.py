@@ -25,6 +25,7 @@ from ingestion.spool import Fetched
 from orchestration.errors import DestinationFailure
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import ArtifactId
+from orchestration.sql.queries import query
 from orchestration.warehouse.fence import Lease, assert_fence
 
 _COLUMNS = (
@@ -109,13 +110,15 @@ def register_loading(
     run_id: str,
     items: Iterable[tuple[ArtifactId, Partition, Lease]],
 ) -> None:
-    """Announces what is about to be loaded. One transaction; the extractor's connection."""
+    """Announces what is about to be loaded. One transaction; the extractor's connection.
+
+    A partition that is a retry names the artifact that it came from.
+    """
     with connection.transaction():
         for artifact_id, partition, lease in items:
             assert_fence(connection, lease)
             connection.execute(
-                "insert into ops.artifacts (artifact_id, pipeline, resource, window_name, revision, "
-                "partition, run_id, lease_name, fence) values (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                query("artifacts_register"),
                 [
                     artifact_id,
                     pipeline,
@@ -270,12 +273,13 @@ def sweep_orphans(connection: psycopg.Connection, pipeline: str) -> int:
 
 
 def accepted_artifacts(connection: psycopg.Connection, pipeline: str) -> list[Artifact]:
-    """For every partition of the pipeline the newest accepted revision, published or held."""
+    """For every window the accepted revision that counts, published or held: of what the source was
+    asked for last, the last one."""
     with connection.cursor(row_factory=class_row(Artifact)) as cursor:
         cursor.execute(
             f"select distinct on (resource, window_name) {_COLUMNS} from ops.artifacts "  # noqa: S608
             "where pipeline = %s and acceptance = 'accepted' "
-            "order by resource, window_name, revision desc",
+            "order by resource, window_name, source_revision desc, revision desc",
             [pipeline],
         )
         return cursor.fetchall()

@@ -50,11 +50,15 @@ class ManifestFact:
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactFact:
-    """`rows` and `bytes` (an estimate) are what staging holds of it, or did before it was emptied."""
+    """`rows` and `bytes` (an estimate) are what staging holds of it, or did before it was emptied.
+
+    `source_revision` is when its source was asked: that of its origin for a retry, else its own.
+    """
 
     artifact_id: str
     window: Window
     revision: int
+    source_revision: int
     state: str
     accepted: bool
     created_at: datetime
@@ -74,7 +78,10 @@ class CheckpointFact:
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantineFact:
-    """An entry is a record or a whole partition, by its number."""
+    """An entry is a record or a whole partition, by its number.
+
+    `decided_at` is None for what is held, and for what has nothing (more) to erase.
+    """
 
     kind: str
     number: int

@@ -83,8 +83,8 @@ def needed_artifacts(
 ) -> set[str]:
     """Those that a kept manifest or an open run has, and the newest ones of every window.
 
-    The newest accepted one is what a new run starts from; the newest of all says which revision
-    comes next.
+    The newest accepted one is what a new run starts from, the newest of all what it asks for. What was
+    fetched later is newer than any retry of what was fetched before.
     """
     needed = set().union(
         *(item.artifacts for item in facts.manifests if item.manifest_id in manifests)
@@ -152,6 +152,10 @@ def _previous(facts: PipelineFacts, count: int) -> set[str]:
 def _newest(artifacts: Iterable[ArtifactFact]) -> dict[Window, ArtifactFact]:
     newest: dict[Window, ArtifactFact] = {}
     for item in artifacts:
-        if item.window not in newest or item.revision > newest[item.window].revision:
+        if item.window not in newest or _rank(item) > _rank(newest[item.window]):
             newest[item.window] = item
     return newest
+
+
+def _rank(item: ArtifactFact) -> tuple[int, int]:
+    return item.source_revision, item.revision

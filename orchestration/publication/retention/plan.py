@@ -92,7 +92,7 @@ def plan_pipeline(facts: PipelineFacts, policy: Retention) -> PipelinePlan:
         runs=tuple(item.run_id for item in facts.runs if item.run_id not in runs),
         checkpoints=_pointless_checkpoints(facts, runs, staying | kept.keys()),
         quarantine=decided,
-        forgotten_artifacts=_untold_artifacts(facts, runs, decided, dropped),
+        forgotten_artifacts=_untold_artifacts(facts, runs, dropped),
     )
 
 
@@ -146,12 +146,11 @@ def _pointless_checkpoints(
 def _untold_artifacts(
     facts: PipelineFacts,
     runs: Collection[str],
-    decided: Collection[QuarantineFact],
     dropped: Collection[ArtifactFact],
 ) -> tuple[ArtifactFact, ...]:
     """Artifacts without rows that no run that is kept and no quarantine tells of."""
     told = set().union(*(run.artifacts for run in facts.runs if run.run_id in runs))
-    told |= {item.artifact_id for item in set(facts.quarantine).difference(decided)}
+    told |= {item.artifact_id for item in facts.quarantine}
     emptied = {item.artifact_id for item in dropped}
     oldest = facts.now - SWEPT_FOR
     return tuple(

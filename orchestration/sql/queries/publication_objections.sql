@@ -116,7 +116,7 @@ where %(kind)s = 'publish'
         when own.artifact_id is null then
             t.created_at <= c.created_at
             or e.resource in (select r.resource from resources as r)
-        when own.revision >= shown.revision then false
+        when (own.source_revision, own.revision) >= (shown.source_revision, shown.revision) then false
         -- a manifest is known by content: a later revision may have brought the same rows again
         else not exists (
             select from ops.artifacts as again
@@ -124,7 +124,7 @@ where %(kind)s = 'publish'
                 and again.resource = shown.resource
                 and again.window_name = shown.window_name
                 and again.acceptance = 'accepted'
-                and again.revision >= shown.revision
+                and (again.source_revision, again.revision) >= (shown.source_revision, shown.revision)
                 and again.checksum = own.checksum
                 and again.loaded = own.loaded
         )

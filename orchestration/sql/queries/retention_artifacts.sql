@@ -1,6 +1,6 @@
 -- The artifacts of a pipeline; how many bytes one takes is estimated from its share of the staging table.
 select
-    a.artifact_id, a.resource, a.window_name, a.revision, a.state, a.created_at,
+    a.artifact_id, a.resource, a.window_name, a.revision, a.source_revision, a.state, a.created_at,
     a.acceptance = 'accepted' as accepted, a.emptied_at is not null as is_empty, coalesce(a.loaded, 0) as rows,
     coalesce((a.loaded * t.bytes_per_row)::bigint, 0) as bytes
 from ops.artifacts as a

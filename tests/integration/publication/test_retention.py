@@ -316,25 +316,34 @@ def test_old_runs_go_with_attempts_messages_and_verdicts_but_not_what_stands_for
     ]
 
 
-def test_held_quarantine_stays_and_decided_quarantine_goes_after_its_days(
+def test_what_a_decided_record_held_is_erased_after_its_days_and_the_decision_stays(
     warehouse: Warehouse, four: list[VersionId]
 ) -> None:
     artifact = f"flights {DAY}@1"
-    for index, (decision, days) in enumerate([("held", 900), ("discarded", 3), ("released", 1)]):
+    # Records that were decided on long ago, as no test can wait for.
+    change(warehouse, "alter table quarantine.records disable trigger guard_records")
+    for index, (decision, days) in enumerate([("held", 900), ("discarded", 3), ("discarded", 1)]):
         change(
             warehouse,
             "insert into quarantine.records (pipeline, resource, partition, artifact_id, run_id, "
-            "source_ref, rule, error, payload, contract_version, decision, decided_at) values "
-            "('flights', 'flights.weather', %s, %s, 'r', %s, 'range', 'e', '{}', '1', %s, "
-            "now() - make_interval(days => %s))",
+            "source_ref, rule, error, payload, contract_version, decision, decided_at, decided_by, "
+            "decision_reason) values ('flights', 'flights.weather', %s, %s, 'r', %s, 'range', 'e', "
+            "'{\"humid\": 101}', '1', %s, now() - make_interval(days => %s), 'somebody', 'because')",
             *(f"{DAY}@1", artifact, str(index), decision, days),
         )
+    change(warehouse, "alter table quarantine.records enable trigger guard_records")
     done = prune(warehouse, quarantine_days=2)
     assert done.counts["quarantine"] == 1
-    assert ask(warehouse, "select decision from quarantine.records order by 1") == [
-        ("held",),
-        ("released",),
+    assert ask(
+        warehouse,
+        "select decision, payload::text, erased_at is not null, decision_reason "
+        "from quarantine.records order by source_ref",
+    ) == [
+        ("held", '{"humid": 101}', False, "because"),
+        ("discarded", "{}", True, "because"),
+        ("discarded", '{"humid": 101}', False, "because"),
     ]
+    assert prune(warehouse, quarantine_days=2).counts["quarantine"] == 0
     # The data of the artifact went; the line about it stays for the reviewer.
     assert ask(warehouse, "select state from ops.artifacts where artifact_id = %s", artifact) == [
         ("dropped",)

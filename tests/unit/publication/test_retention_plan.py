@@ -160,7 +160,7 @@ def test_no_line_is_left_of_an_artifact_only_when_nothing_tells_of_it(
         if item.state == "abandoned" and item.created_at < days_ago(7)
     }
     told = {name for run in facts.runs if run.run_id not in plan.runs for name in run.artifacts} | {
-        entry.artifact_id for entry in facts.quarantine if entry not in plan.quarantine
+        entry.artifact_id for entry in facts.quarantine
     }
     assert {item.artifact_id for item in plan.forgotten_artifacts} == without_rows - told
 
@@ -193,7 +193,11 @@ def after(facts: PipelineFacts, plan: PipelinePlan) -> PipelineFacts:
             if item.artifact_id not in forgotten
         ),
         checkpoints=tuple(item for item in facts.checkpoints if item.key not in plan.checkpoints),
-        quarantine=tuple(item for item in facts.quarantine if item not in plan.quarantine),
+        # What it held is erased; the decision stays.
+        quarantine=tuple(
+            replace(item, decided_at=None) if item in plan.quarantine else item
+            for item in facts.quarantine
+        ),
     )
 
 
