@@ -9,6 +9,7 @@ from orchestration.cli.session import (
     open_warehouse,
     operator_name,
     prepare_analyst,
+    prepare_logs,
     read_settings,
 )
 from orchestration.code import find_main_branch, read_code
@@ -19,6 +20,7 @@ from orchestration.publication.candidates import BuiltBy, Origin, builders_of, p
 from orchestration.publication.grace import Patience
 from orchestration.publication.shape_rules import Allowed
 from orchestration.publication.versions import resolve_version
+from orchestration.runs.messages import deliver_left_over
 from orchestration.runs.operating import hold_build_lease
 from orchestration.warehouse.connections import Role
 
@@ -36,6 +38,7 @@ def publish(
             "needs a reason, which is kept for ever: --reason '…'", param_hint="--allow-unmerged"
         )
     settings = read_settings()
+    prepare_logs(settings)
     warehouse = open_warehouse(settings)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         version = resolve_version(connection, prefix, pipeline)
@@ -63,6 +66,7 @@ def publish(
             ),
             allowed=Allowed(spec.shape_changes),
         )
+    deliver_left_over(warehouse)
     prepare_analyst(settings, warehouse)
     answer = {
         "outcome": publication.outcome,

@@ -105,14 +105,21 @@ def _schema(connection: psycopg.Connection, version_id: str) -> str | None:
 
 def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json: bool) -> None:
     """Takes the pipeline's build lease, so that no run publishes meanwhile."""
-    from orchestration.cli.session import open_warehouse, operator_name, read_settings
+    from orchestration.cli.session import (
+        open_warehouse,
+        operator_name,
+        prepare_logs,
+        read_settings,
+    )
     from orchestration.errors import ConfigurationError
     from orchestration.pipelines.files import get_pipeline
     from orchestration.publication.rollback import rollback
+    from orchestration.runs.messages import deliver_left_over
     from orchestration.runs.operating import hold_build_lease
     from orchestration.warehouse.connections import Role
 
     settings = read_settings()
+    prepare_logs(settings)
     warehouse = open_warehouse(settings)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         if prefix is not None:
@@ -145,6 +152,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
             owner=get_pipeline(settings.pipelines_dir, name).owner.email,
             actor=operator_name(settings, warehouse),
         )
+    deliver_left_over(warehouse)
     answer = {
         "outcome": publication.outcome,
         "pipeline": name,

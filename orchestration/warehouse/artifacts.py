@@ -220,7 +220,8 @@ def _heal_earlier_revisions(
     with connection.cursor(row_factory=class_row(Artifact)) as cursor:
         earlier = cursor.execute(
             f"select {_COLUMNS} from ops.artifacts where pipeline = %s and resource = %s "  # noqa: S608
-            "and window_name = %s and revision < %s and acceptance = 'accepted' and checksum = %s",
+            "and window_name = %s and revision < %s and acceptance = 'accepted' "
+            "and state = 'adopted' and checksum = %s",
             [new.pipeline, new.resource, new.window_name, new.revision, measured.checksum],
         ).fetchall()
     intact = intact_artifacts(connection, earlier)
