@@ -79,7 +79,6 @@ ROW_TYPES = frozenset(
         "expect_column_values_to_not_match_regex_list",
         "expect_multicolumn_sum_to_equal",
         "expect_multicolumn_values_to_be_equal",
-        "expect_multicolumn_values_to_be_unique",
         "expect_select_column_values_to_be_unique_within_record",
     }
 )

@@ -49,7 +49,12 @@ OBSERVATIONS = {
     "versions": "select version_id, pipeline, manifest_id, code_id, degraded, state from ops.versions",
     "version_models": "select version_id, model, content_key, published, parents, resources "
     "from ops.version_models",
-    "verdicts": "select distinct stage, subject, suite, suite_hash, verdict from ops.verdicts",
+    "verdicts": "select distinct stage, subject, suite, suite_hash, verdict, partitions "
+    "from ops.verdicts",
+    "judgements": "select subject, rule, version_id, verdict, partitions, based_on "
+    "from ops.judgements",
+    "partition_extremes": "select partition_key, column_name, least, greatest "
+    "from ops.partition_extremes",
     "publications": "select pipeline, version_id, previous_version_id, kind, slot, run_id "
     "from ops.publications",
     "messages": "select kind, owner, delivered_at is not null from ops.outbox",
