@@ -17,7 +17,7 @@ from typing import Any
 
 from psycopg import sql
 
-from expectations.deferred import defer_imports
+from expectations.deferred import deferred_imports
 from expectations.failures import EvaluationFailedError, describe_database_error
 from expectations.verdict import EvaluationError
 
@@ -57,9 +57,8 @@ def _load() -> Any:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     # Not ours to repair. The filter stays: taking it back would undo those of other threads.
     warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)
-    defer_imports()
-    import great_expectations as gx
-
+    with deferred_imports():
+        import great_expectations as gx
     with _silent():
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}

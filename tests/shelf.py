@@ -121,7 +121,8 @@ class Shelf:
         manifest = self._manifest(artifacts)
         readings, key = self._readings(partitions)
         table, units_key = self._units(sorted(units))
-        found = version_id(PIPELINE, manifest.manifest_id, {"readings": key, "units": units_key})
+        keys = {"readings": key, "units": units_key}
+        found = version_id(PIPELINE, manifest.manifest_id, keys, keys)
         if found not in self.under:
             self.owner.execute(
                 "insert into ops.versions (version_id, pipeline, manifest_id, run_id, code_id) "

@@ -85,10 +85,14 @@ def test_a_costly_or_secretive_expectation_is_found_at_its_line(
 @pytest.mark.parametrize(
     "expectation",
     [
-        "type: expect_column_mean_to_be_between\n    kwargs: {column: a}\n"
-        "    meta: {reason: R., scope: all}",
-        "type: expect_column_values_to_be_unique\n    kwargs: {column: flight_key}\n"
-        "    meta: {reason: R.}",
+        (
+            "type: expect_column_mean_to_be_between\n    kwargs: {column: a}\n"
+            "    meta: {reason: R., scope: all}"
+        ),
+        (
+            "type: expect_column_values_to_be_unique\n    kwargs: {column: flight_key}\n"
+            "    meta: {reason: R.}"
+        ),
         sql("b in (select c from dim_plane)", "columns: [a], reads: [dim_plane], scope: changed"),
     ],
 )
