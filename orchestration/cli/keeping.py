@@ -61,4 +61,20 @@ def publish(
     command(version, allow_unmerged=allow_unmerged, reason=reason, pipeline=pipeline, as_json=json)
 
 
-KEEPING_COMMANDS = (prune, pin, unpin, publish)
+def lineage(
+    item: Annotated[
+        str,
+        typer.Argument(
+            metavar="ITEM",
+            help="A version, a partition like flights.weather/2013-02-12, or a model.",
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """From a version, partition or model to what it came from and where it went."""
+    from orchestration.cli.lineage import lineage as command
+
+    command(item, as_json=json)
+
+
+KEEPING_COMMANDS = (prune, pin, unpin, publish, lineage)
