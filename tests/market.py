@@ -4,6 +4,7 @@ Orders come by day, customers as snapshots. Everything from the manifest to the 
 done by the same functions, in the same order, as the transform stage does it.
 """
 
+import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from orchestration.warehouse.dbt.graph import ProjectGraph
 from orchestration.warehouse.dbt.keys import ModelKeys
 from orchestration.warehouse.dbt.plan import BuildPlan
 from orchestration.warehouse.dbt.project import load_graph
-from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.dbt.session import DbtSession, invoke
 from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.live import ensure_live_views
@@ -32,6 +33,7 @@ from orchestration.warehouse.planning import keys_of, plan_now, sources_of
 from orchestration.warehouse.segments.arrange import arrange_segments
 from orchestration.warehouse.segments.independence import check_independence
 from orchestration.warehouse.store import Adoption, adopt_relations, register_loading
+from orchestration.warehouse.versions import VersionModel
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ORDERS, CUSTOMERS = "shop.orders", "shop.customers"
@@ -93,16 +95,19 @@ select order_id, placed_on, customer, euros, _partition from {{ ref('int_priced'
 select * from {{ ref('fct_orders') }} where euros >= 1
 """,
     "models/marts/dim_customer.sql": """
-select c.customer, r.region
-from {{ ref('stg_customers') }} as c left join {{ ref('regions') }} as r on r.city = c.city
+with customers as (select * from {{ ref('stg_customers') }}),
+regions as (select * from {{ ref('regions') }})
+select c.customer, r.region from customers as c left join regions as r on r.city = c.city
 """,
     "models/marts/agg_daily.sql": """
 {{ config(partition_by='_partition') }}
+with orders as (select * from {{ ref('big_orders') }}),
+customers as (select * from {{ ref('dim_customer') }})
 select
     o.placed_on, c.region, count(*) as orders, sum(o.euros) as euros,
     avg(cast(o.euros as double precision)) as mean_euros, o._partition
-from {{ ref('big_orders') }} as o
-left join {{ ref('dim_customer') }} as c on c.customer = o.customer
+from orders as o
+left join customers as c on c.customer = o.customer
 group by o.placed_on, c.region, o._partition
 """,
     "models/marts/mean_week.sql": """
@@ -155,6 +160,8 @@ models:
       - {name: _partition, data_type: text}
 """,
 }
+# What dbt makes of the seed.
+SEED = "select * from (values ('Oslo'::text, 'north'::text), ('Rome', 'south')) as v (city, region)"
 
 
 def day(number: int) -> str:
@@ -185,6 +192,16 @@ class Built:
         """The models that dbt built anything of."""
         return {planned.model for planned in self.plan.by_dbt}
 
+    def version_models(self) -> list[VersionModel]:
+        """What is written down of the version."""
+        return [
+            VersionModel(
+                model.name, self.relations[model.name], self.keys[model.name].content_key,
+                model.kind == "table", model.parents, model.resources,
+            )
+            for model in self.graph.models
+        ]  # fmt: skip
+
     @property
     def partitions(self) -> dict[str, tuple[str, ...]]:
         """model → partitions that dbt built."""
@@ -199,7 +216,6 @@ class Market:
     project_dir: Path
     work_dir: Path
     cache_dir: Path | None = None
-    attempts: int = 0
     accepted: dict[tuple[str, str], Artifact] = field(default_factory=dict)
     revisions: dict[str, int] = field(default_factory=dict)
 
@@ -276,10 +292,9 @@ class Market:
         """Everything up to a plan; nothing is written."""
         manifest = self.manifest()
         graph = graph or self.graph(*selection, manifest=manifest)
-        self.attempts += 1
         with self.connect(manifest=manifest) as connection:
             keys = keys_of(connection, graph, manifest)
-            plan = plan_now(connection, graph, keys, f"attempt {self.attempts}")
+            plan = plan_now(connection, graph, keys, secrets.token_hex(8))
             return Writer(graph, keys, plan, sources_of(connection, graph, manifest))
 
     def make(self, writer: Writer, lease: Lease) -> None:
@@ -291,15 +306,34 @@ class Market:
             run_build(self.session(manifest), writer)
             check_independence(connection, writer, lease)
 
+    def make_by_hand(self, writer: Writer, lease: Lease) -> None:
+        """The same with the statements that dbt would run, for graphs that need no dbt."""
+        with self.connect(manifest=self.manifest()) as connection:
+            register_loading(connection, writer.plan.build, run_id="r_1", lease=lease)
+            arrange_segments(connection, writer)
+            for planned in writer.plan.by_dbt:
+                statements = writer.build(planned)
+                code = statements.code or SEED
+                name = f"store.{planned.relation_name}"
+                with connection.transaction():
+                    for text in statements.before:
+                        connection.execute(text.encode())
+                    connection.execute(f"create {planned.kind} {name} as {code}".encode())
+                    for text in statements.after:
+                        connection.execute(text.encode())
+            check_independence(connection, writer, lease)
+
     def adopt(self, writer: Writer, lease: Lease) -> Adoption:
         with self.connect() as connection:
             return adopt_relations(connection, writer.plan.build, lease)
 
-    def build(self, *selection: str, graph: ProjectGraph | None = None) -> Built:
+    def build(
+        self, *selection: str, graph: ProjectGraph | None = None, by_hand: bool = False
+    ) -> Built:
         """One version, from what is accepted to adopted relations."""
         writer = self.prepare(*selection, graph=graph)
         lease = self.lease()
-        self.make(writer, lease)
+        (self.make_by_hand if by_hand else self.make)(writer, lease)
         adoption = self.adopt(writer, lease)
         assert adoption.orphaned == ()
         relations = {**writer.plan.relations, **adoption.adopted}
@@ -368,3 +402,22 @@ def make_project(folder: Path, files: Mapping[str, str] = FILES) -> Path:
         dirs_exist_ok=True,
     )
     return project
+
+
+def rebuild_with_dbt(market: Market, graph: ProjectGraph, manifest: Manifest, schema: str) -> None:
+    """A plain `dbt build` of the project with another target schema."""
+    copy = graph.manifest.deepcopy()
+    for node in copy.nodes.values():
+        node.schema = schema
+        if getattr(node, "relation_name", None):
+            node.relation_name = f'"{node.database}"."{schema}"."{node.alias}"'
+    url = market.warehouse.url(**{"sluice.manifest": manifest.manifest_id})
+    session = DbtSession(market.project_dir, market.work_dir, url)
+    done = invoke(session, ["build", "--resource-type", "model", "--resource-type", "seed"], copy)
+    done.raise_if_broken("plain dbt")
+    failed = [
+        (result.node.name, result.message)
+        for result in done.result.results
+        if str(result.status) != "success"
+    ]
+    assert not failed, failed

@@ -13,6 +13,7 @@ from orchestration.identity import digest
 from orchestration.warehouse.dbt.graph import ModelNode
 from orchestration.warehouse.dbt.statements import Writer
 from orchestration.warehouse.fence import Lease, assert_fence
+from orchestration.warehouse.segments.adoption import count_partitions
 from orchestration.warehouse.segments.contents import Content, read_content
 
 # So far beyond the lookback, and weeks, a month, a quarter or a year away, other reads are looked for.
@@ -21,20 +22,24 @@ _FAR = (14, 21, *range(28, 32), *range(89, 93), *range(364, 367))
 
 
 def check_independence(connection: psycopg.Connection, writer: Writer, lease: Lease | None) -> None:
-    """Checks what is new in the plan; the builder's connection in autocommit.
+    """Checks what is new in the plan and was built; the builder's connection in autocommit.
 
     Without a lease it is not written down that it held, and will be checked again.
 
-    Raises `ConfigurationError` (`partitions_depend`) that names the model and a partition, or
-    `LeaseLost`.
+    Raises `ConfigurationError` (`partitions_depend`) that names the model and a partition,
+    `TransformFailure` for rows of partitions that were not to be built, or `LeaseLost`.
     """
-    for name in writer.plan.new_partitions:
-        model = writer.graph.model(name)
-        keys = writer.keys[name]
-        known = sorted(keys.partition_keys or {})
+    for planned in writer.plan.by_dbt:
+        name = planned.model
+        known = sorted(writer.keys[name].partition_keys or {})
         checked = _checked_key(writer, name)
-        if len(known) < 2 or _is_checked(connection, checked):
+        if planned.partitions is None or len(known) < 2 or _is_checked(connection, checked):
             continue
+        # A row that is in another partition than its input would look as if it had been read there.
+        count_partitions(
+            connection, name, planned.relation_name, planned.partitions, writer.places
+        )
+        model = writer.graph.model(name)
         samples = _sample(known)
         rows = sum(_compare(connection, writer, model, each, known) for each in samples)
         # Without any row nothing was seen.

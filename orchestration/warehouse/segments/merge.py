@@ -33,6 +33,7 @@ def merge_segments(connection: psycopg.Connection, planned: PlannedRelation) -> 
                 first=qualified(STORE_SCHEMA, planned.merged[0].segment),
             )
         )
+        _copy_comment(connection, planned.merged[0].segment, name)
         drop_bounds(connection, name)
         for piece in planned.merged:
             connection.execute(
@@ -51,6 +52,20 @@ def merge_segments(connection: psycopg.Connection, planned: PlannedRelation) -> 
                 f"{planned.model}: merging {len(planned.merged)} segments changed their content, so "
                 "nothing was kept; look for a column type that does not compare equal to itself"
             )
+
+
+def _copy_comment(connection: psycopg.Connection, segment: str, copy: str) -> None:
+    """The table's own comment; LIKE takes those of columns, constraints and indexes alone."""
+    row = connection.execute(
+        "select obj_description(%s::regclass, 'pg_class')", [f"{STORE_SCHEMA}.{segment}"]
+    ).fetchone()
+    connection.execute(
+        statement(
+            "comment on table {copy} is {comment}",
+            copy=qualified(STORE_SCHEMA, copy),
+            comment=sql.Literal(row[0] if row else None),
+        )
+    )
 
 
 def _content(connection: psycopg.Connection, piece: Piece) -> Sequence[tuple[str, int, object]]:

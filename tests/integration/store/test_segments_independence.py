@@ -1,5 +1,6 @@
 """Models that look at other partitions are refused, and honest ones are not; no dbt is needed for it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,10 +35,10 @@ def view(code: str) -> ModelNode:
     )  # fmt: skip
 
 
-def check(market: Market, *models: ModelNode, lease: Lease | None = None) -> Writer:
+def check(market: Market, *models: ModelNode) -> Writer:
+    """Builds the models, which ends with the check."""
     writer = market.prepare(graph=ProjectGraph(models))
-    with market.connect() as connection:
-        check_independence(connection, writer, lease or market.lease())
+    market.make_by_hand(writer, market.lease())
     return writer
 
 
@@ -163,14 +164,17 @@ def test_what_was_checked_is_checked_once_and_only_if_something_was_seen(market:
 
 
 def test_a_late_worker_writes_no_check_down(market: Market) -> None:
-    market.take(range(1, 4))
-    with pytest.raises(LeaseLost):
-        check(
-            market,
-            node("m", f"select order_id as x, _partition from {SOURCE}"),
-            lease=Lease("build/shop", market.lease().fence + 1),
-        )
-    assert checked(market) == []
+    market.take([1])
+    writer = check(market, node("m", f"select order_id as x, _partition from {SOURCE}"))
+    market.take([2])
+    later = replace(market.prepare(graph=writer.graph), plan=writer.plan)
+    lease = market.lease()
+    with market.connect() as connection:
+        with pytest.raises(LeaseLost):
+            check_independence(connection, later, Lease(lease.name, lease.fence + 1))
+        assert checked(market) == []
+        check_independence(connection, later, lease)
+    assert len(checked(market)) == 1
 
 
 def test_the_order_of_rows_changes_floats_by_too_little_to_matter(market: Market) -> None:

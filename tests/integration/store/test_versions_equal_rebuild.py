@@ -1,7 +1,7 @@
 """Whatever happened before: every version is what dbt would build from its artifacts alone, as a whole.
 
-Random histories of loads, corrections, empty, held and approved days, refreshes and edits there and
-back, with so few segments allowed that they are merged all the time. Sluice's side and the other one
+Random histories of loads, corrections, empty, held and approved days, refreshes, prunes and edits there
+and back, with so few segments allowed that they are merged all the time. Sluice's side and the other one
 are both built by dbt in a few of them, by the same SQL without dbt in many.
 SLUICE_TEST_VERSIONS=50 takes fifty of the former, and ten times as many of the latter.
 """
@@ -15,21 +15,22 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from market import FILES, Built, Market, Row, day, make_project, orders
+from market import FILES, SEED, Built, Market, Row, day, make_project, orders, rebuild_with_dbt
 
-from orchestration.warehouse.connections import Warehouse
+from orchestration.publication.retention.drop_store import StoreDrop
+from orchestration.publication.retention.plan import plan_store
+from orchestration.publication.retention.read import read_store
+from orchestration.publication.retention.report import Pruned
+from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.dbt.graph import ProjectGraph
 from orchestration.warehouse.dbt.project import load_graph
-from orchestration.warehouse.dbt.session import DbtSession, invoke
-from orchestration.warehouse.dbt.statements import Writer, _model, _source
+from orchestration.warehouse.dbt.session import DbtSession
+from orchestration.warehouse.dbt.statements import _model, _source
 from orchestration.warehouse.embedded import EmbeddedServer
-from orchestration.warehouse.fence import Lease
 from orchestration.warehouse.manifests import Manifest
 from orchestration.warehouse.segments import layout
-from orchestration.warehouse.segments.arrange import arrange_segments
-from orchestration.warehouse.segments.independence import check_independence
 from orchestration.warehouse.segments.texts import resolve, written
-from orchestration.warehouse.store import register_loading
+from orchestration.warehouse.versions import VersionRecord, record_version
 
 DATABASE = "versions"
 EXAMPLES = int(os.environ.get("SLUICE_TEST_VERSIONS", "2"))
@@ -51,7 +52,7 @@ Step = tuple[str, int, int]
 steps = st.tuples(
     st.sampled_from(
         ["night", "night", "night", "hold", "approve", "correct", "correct", "empty", "leave_out",
-         "refresh", "customers", "code"]
+         "refresh", "customers", "code", "prune"]
     ),
     st.integers(0, 6),
     st.integers(0, 4),
@@ -68,13 +69,12 @@ class History:
     code: int = 0
     last: int = 0
     held: list[int] = field(default_factory=list)
-    versions: list[tuple[int, Manifest, Built]] = field(default_factory=list)
+    versions: list[tuple[int, Built]] = field(default_factory=list)
     rebuilt: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def happen(self, step: Step) -> None:
         what, number, count = step
         known = sorted(name for resource, name in self.market.accepted if resource == "shop.orders")
-        chosen = known[number % len(known)] if known else None
         match what:
             case "night" | "hold":
                 self.last += 1
@@ -85,19 +85,25 @@ class History:
             case "approve" if self.held:
                 name = self.held.pop(number % len(self.held))
                 self.market.put(orders(name, count), day(name))
-            case "correct" if chosen:
-                name = int(chosen[-2:])
-                self.market.put(orders(name, count, cents=100 * number), chosen)
-            case "empty" if chosen:
-                self.market.put([], chosen)
-            case "leave_out" if chosen:
-                del self.market.accepted["shop.orders", chosen]
-            case "refresh" if chosen:
-                self.refresh(chosen)
             case "customers":
                 self.market.put(CUSTOMERS[number % 2])
             case "code":
                 self.code = count % len(self.graphs)
+            case "prune":
+                self.prune()
+            case _ if known:
+                self.change(what, known[number % len(known)], number, count)
+
+    def change(self, what: str, window: str, number: int, count: int) -> None:
+        match what:
+            case "correct":
+                self.market.put(orders(int(window[-2:]), count, cents=100 * number), window)
+            case "empty":
+                self.market.put([], window)
+            case "leave_out":
+                del self.market.accepted["shop.orders", window]
+            case "refresh":
+                self.refresh(window)
 
     def refresh(self, window: str) -> None:
         artifact = self.market.accepted["shop.orders", window]
@@ -110,25 +116,46 @@ class History:
         assert self.market.put(rows, window).checksum == artifact.checksum
 
     def build(self) -> None:
-        writer = self.market.prepare(graph=self.graphs[self.code])
-        lease = self.market.lease()
-        if self.with_dbt:
-            self.market.make(writer, lease)
-        else:
-            make_by_hand(self.market, writer, lease)
-        adoption = self.market.adopt(writer, lease)
-        assert adoption.orphaned == ()
-        relations = {**writer.plan.relations, **adoption.adopted}
-        manifest = self.market.manifest()
-        built = Built(writer.graph, writer.keys, writer.plan, relations, manifest)
-        self.versions.append((self.code, manifest, built))
+        built = self.market.build(graph=self.graphs[self.code], by_hand=not self.with_dbt)
+        self.versions.append((self.code, built))
         self.compare(len(self.versions) - 1)
-        for pieces in writer.plan.pieces.values():
+        for pieces in built.plan.pieces.values():
             assert len(pieces) <= layout.MOST_SEGMENTS
+
+    def prune(self) -> None:
+        """Forgets all but the last two versions, and drops what nothing else stands on."""
+        self.versions = self.versions[-2:]
+        lease = self.market.lease()
+        with self.market.warehouse.connect() as owner:
+            owner.execute("delete from ops.versions")
+        with self.market.connect() as connection:
+            for number, (_, built) in enumerate(self.versions):
+                version = VersionRecord(
+                    f"v_{number:016d}", "shop", built.manifest.manifest_id, "r_1", "c_1"
+                )
+                assert record_version(connection, version, built.version_models(), lease)
+        done = Pruned()
+        with (
+            self.market.warehouse.connect(Role.RUNNER, autocommit=True) as runner,
+            self.market.warehouse.connect(Role.PUBLISHER, autocommit=True) as observer,
+        ):
+            plan = plan_store(read_store(runner, {}))
+            for _ in StoreDrop(runner, observer, [lease], done).steps(plan):
+                pass
+        assert done.left == []
+        with self.market.warehouse.connect() as owner:
+            needed = [artifact.artifact_id for artifact in self.market.accepted.values()]
+            for table in ("shop__orders", "shop__customers"):
+                owner.execute(
+                    f"delete from staging.{table} where _artifact_id <> all (%s) and _artifact_id not "
+                    "in (select artifact_id from ops.manifest_artifacts where manifest_id = any(%s))",
+                    [needed, [built.manifest.manifest_id for _, built in self.versions]],
+                )
 
     def compare(self, number: int) -> None:
         """Compares a version, old or new, with what is built from the same artifacts as a whole."""
-        code, manifest, built = self.versions[number]
+        code, built = self.versions[number]
+        manifest = built.manifest
         schema = self.rebuild(code, manifest)
         setting = {"sluice.manifest": manifest.manifest_id}
         for model in self.graphs[code].models:
@@ -154,20 +181,6 @@ class History:
         return self.rebuilt[key]
 
 
-def rebuild_with_dbt(market: Market, graph: ProjectGraph, manifest: Manifest, schema: str) -> None:
-    """A plain `dbt build` of the project with another target schema."""
-    copy = graph.manifest.deepcopy()
-    for node in copy.nodes.values():
-        node.schema = schema
-        if getattr(node, "relation_name", None):
-            node.relation_name = f'"{node.database}"."{schema}"."{node.alias}"'
-    url = market.warehouse.url(**{"sluice.manifest": manifest.manifest_id})
-    session = DbtSession(market.project_dir, market.work_dir, url)
-    done = invoke(session, ["run"], copy)
-    done.raise_if_broken("plain dbt")
-    assert {str(result.status) for result in done.result.results} == {"success"}
-
-
 def rebuild_by_hand(market: Market, graph: ProjectGraph, manifest: Manifest, schema: str) -> None:
     setting = {"sluice.manifest": manifest.manifest_id}
     with market.warehouse.connect(**setting) as owner:
@@ -179,28 +192,6 @@ def rebuild_by_hand(market: Market, graph: ProjectGraph, manifest: Manifest, sch
             }
             code = resolve(model.compiled_code, found) if model.compiled_code else SEED
             owner.execute(f"create table {schema}.{model.name} as {code}".encode())
-
-
-SEED = "select * from (values ('Oslo'::text, 'north'::text), ('Rome', 'south')) as v (city, region)"
-
-
-def make_by_hand(market: Market, writer: Writer, lease: Lease) -> None:
-    """What `Market.make` does, with the statements that dbt would run."""
-    with market.connect(manifest=market.manifest()) as connection:
-        register_loading(connection, writer.plan.build, run_id="r_1", lease=lease)
-        arrange_segments(connection, writer)
-        for planned in writer.plan.by_dbt:
-            statements = writer.build(planned)
-            with connection.transaction():
-                for text in statements.before:
-                    connection.execute(text.encode())
-                code = statements.code or SEED
-                connection.execute(
-                    f"create {planned.kind} store.{planned.relation_name} as {code}".encode()
-                )
-                for text in statements.after:
-                    connection.execute(text.encode())
-        check_independence(connection, writer, lease)
 
 
 @pytest.fixture(scope="module")
@@ -309,12 +300,12 @@ def test_a_day_that_is_approved_late_is_there_beside_the_later_ones(histories: H
         history.happen((what, 0, 3))
         history.build()
     [without, later, both] = [
-        sorted(history.market.visible(built, "fct_orders")) for _, _, built in history.versions[1:]
+        sorted(history.market.visible(built, "fct_orders")) for _, built in history.versions[1:]
     ]
     assert without == [day(number) for number in range(1, 10)]
     assert later == [*without, day(11)]
     assert both == [*without, day(10), day(11)]
     # The late day, and the day after it that looks back at it.
-    built = history.versions[-1][2]
+    built = history.versions[-1][1]
     assert built.partitions["fct_orders"] == (day(10),)
     assert built.partitions["mean_week"] == (day(10), day(11))
