@@ -1,6 +1,8 @@
 """`sluice run`: accept the request, drive the run, print one object last."""
 
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import typer
 
@@ -24,6 +26,9 @@ from orchestration.triggers.request import RunRequest
 from orchestration.triggers.schedule import last_closed_day, scheduled_request
 from orchestration.triggers.start import run_request
 from orchestration.warehouse.connections import Warehouse
+
+# So many partitions are named on a line, more are counted.
+_FEW = 3
 
 
 def run(
@@ -60,8 +65,11 @@ def run(
     prepare_logs(settings)
     warehouse = start_services(settings, say)
     if dry_run:
-        plan = preview(warehouse, request, pipeline, read_code(settings.project_dir, pipeline))
-        print_json(plan.as_json()) if as_json else _print_plan(plan.as_json())
+        code = read_code(settings.project_dir, pipeline)
+        with choose_progress() as progress:
+            tell = partial(progress.update, "plan")
+            plan = preview(settings, warehouse, request, pipeline, code, tell).as_json()
+        print_json(plan) if as_json else _print_plan(plan)
         return
     summary = drive(settings, warehouse, request)
     if as_json:
@@ -101,15 +109,40 @@ def print_summary(summary: RunSummary) -> None:
     )
     for news in answer["corrections"]:
         say(f"{news['record']}: {news['message']}")
+    for rebuilt in answer["rebuilt"]:
+        say(
+            f"{rebuilt['model']}: {rebuilt['partitions']} of {rebuilt['of']} partitions were built again, "
+            f"because {', '.join(rebuilt['because'])} changed"
+        )
     if failure := answer["failure"]:
         say(f"{failure['kind']} failure in {failure['stage']}: {failure['message']}")
 
 
-def _print_plan(plan: dict[str, object]) -> None:
-    rows = plan.pop("partitions")
+def _print_plan(plan: dict[str, Any]) -> None:
+    partitions, models = plan.pop("partitions"), plan.pop("models")
     print_facts(plan)
-    assert isinstance(rows, list)  # noqa: S101 - tells the type checker what the plan holds
-    print_rows("partitions", ["partition", "action"], rows, "nothing to do")
+    print_rows("partitions", ["partition", "action"], partitions, "nothing to do")
+    later = ", before anything is fetched" if plan["fetch"] else ""
+    print_rows(
+        f"models{later}",
+        ["model", "action", "new", "there", "merged", "because"],
+        [_outlook_row(model) for model in models],
+        "no model",
+    )
+
+
+def _outlook_row(model: dict[str, Any]) -> dict[str, Any]:
+    """One line of the plan; `new` names the partitions to be built, or counts many."""
+    named = model["partitions"]
+    new = None if named is None else " ".join(named) if len(named) <= _FEW else f"{len(named)} days"
+    return {
+        "model": model["model"],
+        "action": model["action"],
+        "new": new,
+        "there": model["reused_partitions"],
+        "merged": model["merged_segments"] or None,
+        "because": ", ".join(model["because"]),
+    }
 
 
 def _days(partitions: str | None) -> list[str]:

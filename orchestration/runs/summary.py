@@ -1,7 +1,7 @@
 """The object that `sluice run` prints last: what was asked and what became of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -23,6 +23,7 @@ class RunSummary:
     records: dict[str, int]
     duration_s: float
     corrections: Sequence[CorrectionNews] = ()
+    rebuilt: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
@@ -45,6 +46,7 @@ class RunSummary:
                 }
                 for news in self.corrections
             ],
+            "rebuilt": self.rebuilt,
             "stages": [
                 {
                     "stage": line.stage,
@@ -88,4 +90,17 @@ def summarize(
     fetched, loaded, quarantined = (int(value) for value in row) if row else (0, 0, 0)
     records = {"fetched": fetched, "loaded": loaded, "quarantined": quarantined}
     corrections = [] if repeats_finished else news_of_run(connection, run.run_id)
-    return RunSummary(run, ended, lines, partitions, records, duration_s, corrections)
+    rebuilt = [] if repeats_finished else _rebuilt(connection, run)
+    return RunSummary(
+        run, ended, lines, partitions, records, duration_s, corrections, rebuilt
+    )
+
+
+def _rebuilt(connection: psycopg.Connection, run: Run) -> list[dict[str, Any]]:
+    """Partitions that this run built again although readers had them, by model, and why."""
+    row = connection.execute(
+        "select result -> 'rebuilt' from ops.checkpoints where run_id = %s and stage = 'transform' "
+        "order by finished_at desc nulls last limit 1",
+        [run.run_id],
+    ).fetchone()
+    return list(row[0] or []) if row else []

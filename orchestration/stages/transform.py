@@ -4,15 +4,12 @@ Relations are built under names of this attempt alone and become part of the sto
 adoption, so that a killed attempt leaves nothing that anybody reads.
 """
 
-import time
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
 
-from orchestration.errors import QualityFailure, SluiceError, TransformFailure
-from orchestration.failures.backoff import pause_s
+from orchestration.errors import QualityFailure, TransformFailure
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId, digest, version_id
 from orchestration.model import StageName
@@ -28,21 +25,17 @@ from orchestration.stages.base import (
     UnitDone,
     UnitResult,
 )
+from orchestration.stages.build import build_models
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.dbt.checks import check_models
 from orchestration.warehouse.dbt.keys import ModelKeys
 from orchestration.warehouse.dbt.session import DbtSession
-from orchestration.warehouse.dbt.statements import Writer
-from orchestration.warehouse.fence import Lease, build_lease
+from orchestration.warehouse.fence import build_lease
 from orchestration.warehouse.manifests import Manifest, compose_manifest, record_manifest
-from orchestration.warehouse.planning import keys_of, plan_now, sources_of
-from orchestration.warehouse.segments.arrange import arrange_segments
-from orchestration.warehouse.segments.independence import check_independence
+from orchestration.warehouse.planning import keys_of
 from orchestration.warehouse.states import state_of
 from orchestration.warehouse.store import (
     abandon_earlier,
-    adopt_relations,
-    register_loading,
     sweep_abandoned,
     verify_adopted,
 )
@@ -50,9 +43,6 @@ from orchestration.warehouse.versions import VersionModel, VersionRecord, record
 
 if TYPE_CHECKING:
     from orchestration.warehouse.dbt.graph import ProjectGraph
-    from orchestration.warehouse.dbt.plan import BuildPlan
-
-_RACES = 3
 
 
 class TransformStage:
@@ -109,7 +99,8 @@ class TransformStage:
             keys = keys_of(connection, graph, manifest)
             abandon_earlier(connection, claim.lease)
             sweep_abandoned(connection)
-            plan, relations = self._build(context, connection, session, graph, keys, claim)
+            made = build_models(context, connection, session, graph, keys, claim)
+            plan, relations = made.plan, made.relations
             identity = version_id(
                 context.pipeline.name,
                 manifest.manifest_id,
@@ -146,54 +137,13 @@ class TransformStage:
                 "reused": sorted(item.model for item in plan.reuse),
                 "partitions": {name: len(new) for name, new in plan.new_partitions.items()},
                 "merged": sorted(item.model for item in plan.merges),
+                "rebuilt": [item.as_json() for item in made.rebuilds],
             },
         )
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
         [checkpoint] = finished.values()
         return Conclusion(checkpoint.output_ref or "")
-
-    def _build(
-        self,
-        context: StageContext,
-        connection: psycopg.Connection,
-        session: DbtSession,
-        graph: "ProjectGraph",
-        keys: dict[str, ModelKeys],
-        claim: Claim,
-    ) -> "tuple[BuildPlan, dict[str, str]]":
-        """Builds what the store lacks; a key that another builder finished first is reused."""
-        from orchestration.warehouse.dbt.build import run_build
-
-        lease: Lease = claim.lease
-        sources = sources_of(connection, graph, context.memory["manifest"])
-        first: BuildPlan | None = None
-        for race in range(_RACES):
-            attempt = f"{context.run.run_id}:{lease.fence}:{claim.attempt}:{race}"
-            plan = plan_now(connection, graph, keys, attempt)
-            first = first or plan
-            if not plan.build:
-                return first, dict(plan.relations)
-            context.progress.update(self.name, _summary(plan))
-            writer = Writer(graph, keys, plan, sources)
-            register_loading(connection, plan.build, run_id=context.run.run_id, lease=lease)
-            reach(FaultPoint.TRANSFORM_AFTER_REGISTER)
-            arrange_segments(connection, writer)
-            reach(FaultPoint.TRANSFORM_AFTER_MERGE)
-            run_build(session, writer, again=partial(_try_again, context))
-            reach(FaultPoint.TRANSFORM_AFTER_BUILD)
-            check_independence(connection, writer, lease)
-            context.check_leases()
-            adoption = adopt_relations(connection, plan.build, lease)
-            reach(FaultPoint.TRANSFORM_AFTER_ADOPTION)
-            if not adoption.orphaned:
-                return first, {**plan.relations, **adoption.adopted}
-        raise TransformFailure(
-            "other builders finished the same models first, several times in a row; run the same "
-            "command again",
-            code="build_races",
-            transient=True,
-        )
 
     def _check_acceptance(
         self, context: StageContext, connection: psycopg.Connection, version: str
@@ -231,27 +181,6 @@ class TransformStage:
             )
 
 
-def _summary(plan: "BuildPlan") -> str:
-    models = len({item.model for item in plan.build})
-    partitions = sum(len(new) for new in plan.new_partitions.values())
-    some = f" ({partitions} partitions)" if partitions else ""
-    return f"building {models} models{some}, {len(plan.reuse)} unchanged"
-
-
-def _try_again(context: StageContext, tries: int, failures: Sequence[SluiceError]) -> bool:
-    """Waits before the models that failed are built again; false when they should not be."""
-    if tries >= context.pipeline.stages.transform.max_attempts:
-        return False
-    context.check_leases()
-    pause = pause_s(tries, failures, remaining_s=context.budget.remaining_s)
-    if pause is None:
-        return False
-    context.progress.update(StageName.TRANSFORM, f"trying again: {failures[0].code}")
-    time.sleep(pause)
-    context.check_leases()
-    return not context.budget.is_low
-
-
 def dbt_session(context: StageContext, role: Role, manifest: Manifest) -> DbtSession:
     """dbt as this role, its sources showing this manifest."""
     return DbtSession(
@@ -277,7 +206,7 @@ def load_project(context: StageContext, session: DbtSession) -> "ProjectGraph":
 def _models(
     graph: "ProjectGraph",
     keys: dict[str, ModelKeys],
-    relations: dict[str, str],
+    relations: Mapping[str, str],
     context: StageContext,
 ) -> list[VersionModel]:
     return [
