@@ -91,9 +91,7 @@ def summarize(
     records = {"fetched": fetched, "loaded": loaded, "quarantined": quarantined}
     corrections = [] if repeats_finished else news_of_run(connection, run.run_id)
     rebuilt = [] if repeats_finished else _rebuilt(connection, run)
-    return RunSummary(
-        run, ended, lines, partitions, records, duration_s, corrections, rebuilt
-    )
+    return RunSummary(run, ended, lines, partitions, records, duration_s, corrections, rebuilt)
 
 
 def _rebuilt(connection: psycopg.Connection, run: Run) -> list[dict[str, Any]]:

@@ -36,9 +36,7 @@ def check_independence(connection: psycopg.Connection, writer: Writer, lease: Le
         if planned.partitions is None or len(known) < 2 or _is_checked(connection, checked):
             continue
         # A row that is in another partition than its input would look as if it had been read there.
-        count_partitions(
-            connection, name, planned.relation_name, planned.partitions, writer.places
-        )
+        count_partitions(connection, name, planned.relation_name, planned.partitions, writer.places)
         model = writer.graph.model(name)
         samples = _sample(known)
         rows = sum(_compare(connection, writer, model, each, known) for each in samples)
