@@ -9,6 +9,8 @@ HEAVY = {
     *("dbt", "dlt", "great_expectations", "pyarrow", "pandas", "numpy", "sqlalchemy", "ruamel"),
     *("jsonschema", "adbc_driver_postgresql", "agate", "jinja2", "orjson", "httpx", "requests"),
 }
+# Owners and reviewers are named in the pipeline files, which are YAML.
+NEEDED = {("quarantine", "list"): {"ruamel"}}
 PROGRAM = """
 import atexit, sys
 sys.argv = ["sluice", *sys.argv[1:]]
@@ -38,4 +40,4 @@ def test_looking_imports_nothing_heavy(sluice: Sluice) -> None:
         )
         loaded = set(done.stderr.splitlines()[-1].split())
         assert "psycopg" in loaded, done.stderr
-        assert loaded.isdisjoint(HEAVY), (command, loaded & HEAVY)
+        assert loaded & HEAVY <= NEEDED.get(tuple(command), set()), (command, loaded & HEAVY)
