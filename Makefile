@@ -10,7 +10,8 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 	--no-annotate --no-strip-extras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-crash benchmark-checkpoint benchmark-nightly benchmark-scale check format lock clean
+.PHONY: help demo test test-crash benchmark-checkpoint benchmark-nightly benchmark-scale benchmark-publish \
+	benchmark-published-reads check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +48,12 @@ benchmark-nightly: $(READY) ## Measure one more night beside a plain script (abo
 
 benchmark-scale: $(BENCH)/.ready ## Measure one more day on 2,400 days of TPC-H
 	@PYTHONPATH=. "$(BENCH)/bin/python" benchmarks/scale.py
+
+benchmark-publish: $(READY) ## Measure publishing under eight readers (about 5 minutes)
+	@PYTHONPATH=. "$(BIN)/python" benchmarks/publish.py
+
+benchmark-published-reads: $(READY) ## Measure reading a published view beside its segments
+	@PYTHONPATH=. "$(BIN)/python" benchmarks/published_reads.py
 
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .

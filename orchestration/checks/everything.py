@@ -1,12 +1,19 @@
 """All checks in order; each subject is checked as far as the one before it allows."""
 
+from collections.abc import Sequence
+
 import psycopg
 
 from orchestration.checks.dbt import check_project, check_source_tables, model_columns
-from orchestration.checks.declared import check_published_once, read_pipelines
+from orchestration.checks.declared import (
+    DeclaredPipeline,
+    check_published_once,
+    read_pipelines,
+)
 from orchestration.checks.environment import check_environment, source_environment
 from orchestration.checks.finding import Finding, Severity
 from orchestration.checks.scopes import check_suite_scopes, partitioned_models
+from orchestration.checks.shapes import check_shape_changes
 from orchestration.checks.sources import (
     check_resources,
     check_source_variables,
@@ -51,11 +58,13 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
     unusable = check_environment(settings)
     findings += unusable
     if all(finding.severity is Severity.WARNING for finding in unusable):
-        findings += look_at_warehouse(settings)
+        findings += look_at_warehouse(settings, declared)
     return sorted(set(findings), key=lambda finding: (finding.severity, finding.where))
 
 
-def look_at_warehouse(settings: Settings) -> list[Finding]:
+def look_at_warehouse(
+    settings: Settings, declared: Sequence[DeclaredPipeline] = ()
+) -> list[Finding]:
     """Connects as the owner if that is possible without starting anything."""
     url = _owner_url(settings)
     if url is None:
@@ -64,7 +73,7 @@ def look_at_warehouse(settings: Settings) -> list[Finding]:
         ]
     try:
         with Warehouse(url).connect(autocommit=True) as connection:
-            return check_warehouse(connection)
+            return check_warehouse(connection) + check_shape_changes(connection, declared)
     except psycopg.OperationalError:
         # libpq's text may show the user and host; the person knows both.
         hint = "check SLUICE_WAREHOUSE_URL and the server"

@@ -4,6 +4,8 @@ So `dbt build -s one_model+` works in an empty schema: parents that were not sel
 replaces a stand-in as soon as it builds the model.
 """
 
+from contextlib import suppress
+
 import psycopg
 from psycopg import sql
 
@@ -17,6 +19,16 @@ join ops.version_models m using (version_id)
 join ops.relations r using (relation_name)
 where to_regclass(format('%%I.%%I', %s::text, m.model)) is null
 order by m.published, m.model
+"""
+_OUTDATED = """
+select distinct v.relname
+from pg_class v
+join pg_rewrite w on w.ev_class = v.oid
+join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+join pg_class read on d.refclassid = 'pg_class'::regclass and read.oid = d.refobjid
+where v.relnamespace = to_regnamespace(%s) and v.relkind = 'v'
+  and read.relnamespace = 'former'::regnamespace
+  and v.relname = regexp_replace(read.relname, '__shape[0-9]+p?$', '')
 """
 _READS_THE_STORE = """
 select exists (
@@ -34,10 +46,14 @@ def add_stand_ins(warehouse: Warehouse, schema: str) -> list[str]:
 
     Published models are read through `analytics`, or through `deferred` where others read them by
     partition; staging views are repeated with their own text. So no stand-in keeps a relation of the
-    store from being pruned.
+    store from being pruned. One that shows a model as it was before a change of shape is made again,
+    unless the analyst's own views stand on it.
     """
     added = []
     with warehouse.connect(Role.ANALYST, autocommit=True) as connection:
+        for (outdated,) in connection.execute(_OUTDATED, [schema]).fetchall():
+            with suppress(psycopg.errors.DependentObjectsStillExist):
+                connection.execute(sql.SQL("drop view {}").format(qualified(schema, outdated)))
         for model, published, relation, kind in connection.execute(_MISSING, [schema]).fetchall():
             if published:
                 text = _published_text(connection, model)

@@ -12,6 +12,7 @@ from orchestration.publication.grace import Patience
 from orchestration.publication.shape_check import check_version_shapes
 from orchestration.publication.shape_rules import Allowed
 from orchestration.publication.slots import prepare_slot
+from orchestration.warehouse.analysts import add_stand_ins
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease
 
@@ -247,6 +248,15 @@ def test_an_analysts_schema_keeps_nobody_from_changing_a_shape(
     published.publish(published.build({"fct": NEW}), allowed=allowed(*ENTRIES))
     assert rows(warehouse, "select name, share from dev_ana.mine") == [(None, 2.5)]
     assert rows(warehouse, "select to_regclass('dev_ana.dim')::text") == [(None,)]
+
+
+def test_stand_ins_of_a_changed_model_are_made_again(published: Any, warehouse: Warehouse) -> None:
+    change(warehouse, "create schema dev_ana authorization sluice_analyst")
+    assert add_stand_ins(warehouse, "dev_ana") == ["dim", "fct"]
+    published.publish(published.build({"fct": NEW}), allowed=allowed(*ENTRIES))
+    assert add_stand_ins(warehouse, "dev_ana") == ["fct"]
+    assert rows(warehouse, "select number, title from dev_ana.fct") == [(2, "b")]
+    assert add_stand_ins(warehouse, "dev_ana") == []
 
 
 def test_someone_elses_view_on_an_analysts_view_keeps_a_model_published(

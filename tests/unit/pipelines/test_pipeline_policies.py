@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.errors import ConfigurationError
 from orchestration.model import StageName
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.files import get_pipeline, load_pipeline
@@ -95,3 +96,37 @@ def test_cron_expressions_of_five_fields_are_read(text: str) -> None:
 def test_what_is_no_cron_expression_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"cron|step"):
         check_cron(text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{drop: fct_flights.a, to: b, reason: r}", "has a `to` that means nothing"),
+        ("{rename: fct_flights.a, reason: r}", "rename lacks `to`"),
+        ("{drop: fct_flights.a, withdraw: dim_old, reason: r}", "says drop and withdraw"),
+        ("{reason: r}", "says no change"),
+        ("{drop: fct_flights.a}", "reason is missing"),
+        ("{drop: fct_flights, reason: r}", "has the wrong form"),
+        ("{drop: other_mart.a, reason: r}", "not published here"),
+        ("{withdraw: fct_flights, reason: r}", "withdrawn and published"),
+    ],
+)
+def test_an_entry_that_allows_a_change_of_shape_says_one_thing(
+    tmp_path: Path, entry: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        edited(tmp_path, "\nsuites:\n", f"\nshape_changes: [{entry}]\n\nsuites:\n")
+
+
+def test_a_change_of_shape_decides_the_result_and_its_reason_does_not(
+    tmp_path: Path, flights: PipelineSpec
+) -> None:
+    entry = "\nshape_changes: [{drop: fct_flights.tail_number, reason: %s}]\n\nsuites:\n"
+    one, other = (edited(tmp_path, "\nsuites:\n", entry % reason) for reason in "ab")
+    assert one.deciding_content() == other.deciding_content()
+    assert one.deciding_content() != flights.deciding_content()
+
+
+def test_a_published_name_does_not_end_like_a_view_of_a_change_of_shape(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="ends like the views of a change of shape"):
+        edited(tmp_path, "dim_carrier, dim_airport, dim_plane]\n\n", "dim_plane__shape2]\n\n")
