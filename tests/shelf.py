@@ -67,7 +67,7 @@ SUITE = [
 STRICT = [line.replace("max_value: 100", "max_value: 50") for line in SUITE]
 
 
-Row = tuple[int, float, str, datetime]
+Row = tuple[int | None, float, str, datetime]
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,21 @@ class Shelf:
             text += f"    meta: {{reason: Because.{more}}}\n"
         (self.suites_dir / "readings.yml").write_text(text)
 
-    def version(self, partitions: Mapping[str, Content], units: Iterable[str]) -> VersionId:
-        """A version that shows these partitions, on the segments that are there and a new one."""
+    def version(
+        self,
+        partitions: Mapping[str, Content],
+        units: Iterable[str],
+        more: Mapping[str, tuple[str, str]] | None = None,
+    ) -> VersionId:
+        """A version that shows these partitions, on the segments that are there and a new one.
+
+        `more` has other models: name → relation, content key.
+        """
         artifacts = [self._artifact(window, held) for window, held in partitions.items()]
         manifest = self._manifest(artifacts)
-        readings, key = self._readings(partitions)
-        table, units_key = self._units(sorted(units))
-        keys = {"readings": key, "units": units_key}
+        models = {"readings": self._readings(partitions), "units": self._units(sorted(units))}
+        models |= more or {}
+        keys = {model: key for model, (_, key) in models.items()}
         found = version_id(PIPELINE, manifest.manifest_id, keys, keys)
         if found not in self.under:
             self.owner.execute(
@@ -129,13 +137,10 @@ class Shelf:
                 "values (%s, %s, %s, 'r', 'c')",
                 [found, PIPELINE, manifest.manifest_id],
             )
-            for model, relation, content_key in (
-                ("readings", readings, key),
-                ("units", table, units_key),
-            ):
+            for model, (relation, key) in models.items():
                 self.owner.execute(
                     "insert into ops.version_models values (%s, %s, %s, %s, true, '{}', '{}')",
-                    [found, model, relation, content_key],
+                    [found, model, relation, key],
                 )
             self.under[found] = read_under_test(self.runner, found, manifest)
         return found
@@ -241,7 +246,7 @@ class Shelf:
             self.builder.execute(text.encode())
         for view in (relation, f"{relation}__live"):
             self.builder.execute("select ops.seal_relation(%s)", [view])
-        self._adopt(relation, "readings", key, "view", SHOWN)
+        self.adopt(relation, "readings", key, "view", SHOWN)
         for piece in pieces:
             self.owner.execute(
                 "insert into ops.view_segments values (%s, %s, %s)",
@@ -264,7 +269,7 @@ class Shelf:
         self.builder.execute(f"create index on store.{name} (seen_at, unit)".encode())
         self.builder.execute(f"analyze store.{name}".encode())
         self.builder.execute("select ops.seal_relation(%s)", [name])
-        self._adopt(name, "readings", key, "table", SHOWN)
+        self.adopt(name, "readings", key, "table", SHOWN)
         for window, held in partitions.items():
             self.owner.execute(
                 "insert into ops.segment_partitions values (%s, %s, %s, %s)",
@@ -282,7 +287,7 @@ class Shelf:
                 )
             )
             self.builder.execute("select ops.seal_relation(%s)", [name])
-            self._adopt(name, "units", key, "table", [{"name": "unit", "type": "text"}])
+            self.adopt(name, "units", key, "table", [{"name": "unit", "type": "text"}])
         return name, key
 
     def _is_adopted(self, relation: str) -> bool:
@@ -291,9 +296,10 @@ class Shelf:
         ).fetchone()
         return found is not None
 
-    def _adopt(
+    def adopt(
         self, relation: str, model: str, key: str, kind: str, columns: list[dict[str, str]]
     ) -> None:
+        """Writes a relation of the store down."""
         self.owner.execute(
             "insert into ops.relations (relation_name, model, content_key, kind, run_id, "
             "lease_name, fence, state, row_count, columns) "

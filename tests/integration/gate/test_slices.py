@@ -19,7 +19,7 @@ def found(shelf: Shelf, query: str) -> list[tuple[Any, ...]]:
 
 
 def keyless(speed: float) -> Row:
-    return (None, speed, "m", NOON)  # type: ignore[return-value]
+    return (None, speed, "m", NOON)
 
 
 def test_only_rows_with_the_same_key_are_added(shelf: Shelf) -> None:
