@@ -122,7 +122,7 @@ def test_a_prune_that_fails_anywhere_is_finished_by_the_next(
         point, "", kind, sluice.warehouse.database, server.superuser_url("postgres"),
         str(server.home),
     )  # fmt: skip
-    first = replace(sluice, sabotage=sabotage).call("prune", "--json")
+    first = replace(sluice, sabotage=(sabotage,)).call("prune", "--json")
     assert (homes[0] / "struck").read_text() == kind, first.stderr[-2000:]
     for version in VERSIONS[-7:]:
         [(relation,)] = ask(

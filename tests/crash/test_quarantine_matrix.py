@@ -139,7 +139,7 @@ def test_a_retry_that_fails_at_any_point_is_finished_by_the_same_command(
         point, stage, kind, sluice.warehouse.database, server.superuser_url("postgres"),
         str(server.home),
     )  # fmt: skip
-    first = replace(sluice, sabotage=sabotage).call(*retry(sluice.home), "--json")
+    first = replace(sluice, sabotage=(sabotage,)).call(*retry(sluice.home), "--json")
     assert (sluice.home / "struck").read_text().startswith(kind), first.stderr[-2000:]
     assert_reconciled(sluice.warehouse)
     [record] = replace(sluice, home=tmp_path).json(*retry(tmp_path))["records"]
@@ -164,7 +164,7 @@ def test_a_decision_whose_answer_was_lost_is_made_once(
         FaultPoint.QUARANTINE_AFTER_DECISION, "", kind, sluice.warehouse.database,
         server.superuser_url("postgres"), str(server.home),
     )  # fmt: skip
-    replace(sluice, sabotage=sabotage).call(*command)
+    replace(sluice, sabotage=(sabotage,)).call(*command)
     assert (sluice.home / "struck").read_text().startswith(kind)
     [record] = sluice.json(*command)["records"]
     assert (record["decision"], record["remark"]) == ("discarded", "it was discarded before")
