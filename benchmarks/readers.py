@@ -140,7 +140,7 @@ def _read(
     met: dict[int, Seen] = {}
     with warehouse.connect(Role.ANALYST, autocommit=True) as connection:
         pipe.send("ready")
-        while (now := phase.value) != STOPPED:
+        while (now := phase.value) != STOPPED and _parent_lives():
             if now == 0:
                 time.sleep(0.01)
                 continue
@@ -157,3 +157,8 @@ def _read(
             seen.times.append((time.perf_counter() - began) * 1000)
             seen.mixed += len(versions) != 1
     pipe.send(met)
+
+
+def _parent_lives() -> bool:
+    parent = multiprocessing.parent_process()
+    return parent is not None and parent.is_alive()
