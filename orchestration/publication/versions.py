@@ -127,8 +127,8 @@ def refuse_dropped(connection: psycopg.Connection, prefix: str, pipeline: str | 
     version_id, owner, state, dropped_at = row
     raise ConfigurationError(
         f"version {version_id} of {owner} ({state}) was dropped by retention on "
-        f"{dropped_at:%Y-%m-%d %H:%M} UTC, with what it was built from, so it can neither be published "
-        "nor looked into. What is kept: sluice versions list; to keep more, raise previous_versions or "
+        f"{dropped_at:%Y-%m-%d %H:%M} UTC, so it can neither be published nor "
+        "looked into. What is kept: sluice versions list; to keep more, raise previous_versions or "
         "candidate_days in the pipeline file, or pin a version in time",
         code="version_dropped",
     )
