@@ -121,6 +121,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
     settings = read_settings()
     prepare_logs(settings)
     warehouse = open_warehouse(settings)
+    actor = operator_name(settings, warehouse)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         if prefix is not None:
             target = resolve_version(connection, prefix, pipeline)
@@ -150,7 +151,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
             reason=reason,
             lease=lease,
             owner=get_pipeline(settings.pipelines_dir, name).owner.email,
-            actor=operator_name(settings, warehouse),
+            actor=actor,
         )
     deliver_left_over(warehouse)
     answer = {
