@@ -50,7 +50,7 @@ class PreviewSchema:
             )
 
     def clean(self) -> list[str]:
-        """Drops what previews made; returns the names. A schema that held nothing else goes too."""
+        """Drops what previews made; returns the names."""
         return self._drop([])
 
     def _drop(self, models: list[str]) -> list[str]:
