@@ -32,8 +32,8 @@ demo: $(READY) ## Load two months of flights and publish them
 test: $(READY) ## Run the whole test suite
 	@"$(BIN)/python" -m pytest -n 2 --dist worksteal -m "not campaign"
 
-test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred random kills
-	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_KILLS=100 "$(BIN)/python" -m pytest -n 2 -s -o timeout=14400 tests/crash
+test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred runs killed at random
+	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_RUNS=100 "$(BIN)/python" -m pytest -n 2 --dist worksteal -o timeout=14400 tests/crash
 
 $(BENCH)/.ready: $(READY) requirements-benchmark.txt
 	@test -x "$(BENCH)/bin/python" || "$(BIN)/python" -m venv "$(BENCH)"

@@ -1,7 +1,6 @@
 """Workers that are stopped for longer than their leases live, and woken when others did their work."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -59,13 +58,11 @@ def let_leases_run_out(sluice: Sluice) -> None:
 def test_workers_that_were_paused_change_nothing_when_they_wake(
     fresh_sluice: Callable[[], Sluice], tmp_path: Path
 ) -> None:
-    """One run, paused in one stage after the other; `SLUICE_TEST_KILLS` says in how many at most."""
-    wanted = min(int(os.environ.get("SLUICE_TEST_KILLS", "2")), len(POINTS))
-    chosen = sorted(random.sample(POINTS, wanted), key=POINTS.index)
+    """One run, paused in one stage after the other."""
     sluice = fresh_sluice()
     paused: list[subprocess.Popen[bytes]] = []
     try:
-        for point in chosen:
+        for point in POINTS:
             paused.append(start_and_pause(sluice.at(tmp_path / point), point))
             let_leases_run_out(sluice)
         assert sluice.json(*REQUEST)["outcome"] == "published"
@@ -75,7 +72,7 @@ def test_workers_that_were_paused_change_nothing_when_they_wake(
             process.send_signal(signal.SIGCONT)
             # It stops, or finds when it looks again that the run was brought to its end.
             assert process.wait(120) in {0, 75}
-        assert differences(sluice, before) == {}, chosen
+        assert differences(sluice, before) == {}
         assert sluice.query("select * from ops.attempts order by 1, 2") == attempts
     finally:
         for process in paused:

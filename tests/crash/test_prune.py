@@ -77,7 +77,8 @@ def leftovers(warehouse: Warehouse) -> dict[str, Any]:
         "runs": "select run_id, status from ops.runs",
         "checkpoints": "select idempotency_key, status from ops.checkpoints",
         "attempts": "select idempotency_key, attempt, status from ops.attempts",
-        "quarantine": "select record_id, decision from quarantine.records",
+        "quarantine": "select record_id, decision, erased_at is not null, payload::text "
+        "from quarantine.records",
         "alive": "select name from ops.leases where expires_at > clock_timestamp()",
     }
     seen = {name: sorted(ask(warehouse, text)) for name, text in statements.items()}
@@ -123,7 +124,7 @@ def test_a_prune_that_fails_anywhere_is_finished_by_the_next(
         str(server.home),
     )  # fmt: skip
     first = replace(sluice, sabotage=(sabotage,)).call("prune", "--json")
-    assert (homes[0] / "struck").read_text() == kind, first.stderr[-2000:]
+    assert (homes[0] / "struck").read_text().startswith(kind), first.stderr[-2000:]
     for version in VERSIONS[-7:]:
         [(relation,)] = ask(
             sluice.warehouse,

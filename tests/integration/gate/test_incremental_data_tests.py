@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from demo_project import DataTests, make_project
-from hypothesis import HealthCheck, given, settings
+from effort import few
+from hypothesis import given
 from shelf import Shelf, content, rows
 from world import HISTORIES, Action, Kind, World
 
@@ -48,10 +49,7 @@ def test_a_key_and_a_null_of_another_night_are_found(data_tests: DataTests) -> N
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=12,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@few(3)
 @given(actions=HISTORIES)
 def test_whatever_happens_data_tests_come_out_as_on_everything(
     data_tests: DataTests, actions: list[Action]

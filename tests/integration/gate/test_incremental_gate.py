@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import few
+from hypothesis import given
 from shelf import NOON, SQL, STRICT, SUITE, Shelf, content, rows
 from world import HISTORIES, Action, Kind, World
 
@@ -213,10 +214,7 @@ def test_extremes_go_with_the_last_segment_that_has_the_partition(shelf: Shelf) 
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=12,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@few(6)
 @given(actions=HISTORIES)
 def test_whatever_happens_the_gate_decides_as_if_it_had_looked_at_everything(
     shelf: Shelf, actions: list[Action]
