@@ -55,11 +55,13 @@ def _print_partition(found: dict[str, Any]) -> None:
         if others:
             print_facts({partition: f"has the same rows as {', '.join(others)}"})
     rows = [
-        {name: version[name] for name in ("version_id", "state", "published", "partition")} | model
+        {name: version[name] for name in ("version_id", "state", "partition")} | model
         for version in found["versions"]
         for model in version["models"]
     ]
-    columns = ["version_id", "state", "partition", "model", "segment", "relation", "view"]
+    for row in rows:
+        row["in"] = _span(row["partitions"])
+    columns = ["version_id", "state", "partition", "model", "segment", "in", "relation", "view"]
     _print_some("versions that have it", columns, rows, "no version that is kept has it")
     print_rows(
         "readers see it in",
@@ -67,6 +69,14 @@ def _print_partition(found: dict[str, Any]) -> None:
         found["published"],
         "readers do not see it",
     )
+
+
+def _span(partitions: list[str] | None) -> str:
+    """The partitions that a window went into: itself, and those that look back at it."""
+    if partitions is None:
+        return "the whole"
+    first, last = partitions[0], partitions[-1]
+    return first if first == last else f"{first} to {last} ({len(partitions)})"
 
 
 def _print_artifacts(artifacts: list[dict[str, Any]]) -> None:

@@ -1,31 +1,49 @@
 """From a version, a partition or a model to what it came from and where it went, read from rows.
 
-A partitioned model is traced window by window, any other one as a whole, through all its parents.
-What a lookback adds to a window is not in the rows, and not in the answer.
+A partitioned model is traced window by window, any other one as a whole, through all its parents; what
+a lookback reads belongs to the window that looks back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ingestion.partitions import SNAPSHOT
 from orchestration.errors import ConfigurationError
+from orchestration.publication.origins import Origins, TracedModel
 from orchestration.publication.versions import resolve_version
 from orchestration.publication.views import PUBLISHED_SCHEMA
 from orchestration.sql.queries import query
 from orchestration.warehouse.names import qualified, staging_table
+from orchestration.warehouse.states import read_model_states
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A version as its rows have it; `segments` has a row for each partition that a model shows."""
+
+    models: Mapping[str, Row]
+    segments: Mapping[str, list[Row]]
+    origins: Origins
 
 
 def trace(connection: psycopg.Connection, item: str) -> Row:
     """The lineage of an item, as JSON; the gate's connection, which may read staging too.
 
-    Raises `ConfigurationError` (`unknown_item`, `version_dropped`, `version_ambiguous`).
+    In autocommit: everything is read in one snapshot. Raises `ConfigurationError` (`unknown_item`,
+    `version_dropped`, `version_ambiguous`).
     """
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read, read only")
+        return _trace(connection, item)
+
+
+def _trace(connection: psycopg.Connection, item: str) -> Row:
     if "/" in item:
         return _trace_partition(connection, item)
     if found := connection.execute(query("lineage_of_model"), [item]).fetchall():
@@ -49,19 +67,14 @@ def _trace_version(connection: psycopg.Connection, version_id: str, only: str | 
     """A version with its models (or one of them), their segments, and the artifacts below these."""
     [version] = _rows(connection, "lineage_version", [version_id])
     artifacts = _rows(connection, "lineage_artifacts", [version["manifest_id"]])
-    segments = _rows(connection, "lineage_segments", {"version_id": version_id})
+    found = _read_version(connection, version_id, artifacts)
     models = [
-        _trace_model(
-            version,
-            model,
-            artifacts,
-            [item for item in segments if item["model"] == model["model"]],
-        )
-        for model in _rows(connection, "lineage_models", {"version_id": version_id})
-        if only in (None, model["model"])
+        _trace_model(version, name, found, artifacts)
+        for name in found.models
+        if only in (None, name)
     ]
     if only is not None:
-        needed = set(models[0]["resources"])
+        needed = found.origins.resources(only)
         artifacts = [item for item in artifacts if item["resource"] in needed]
     return {
         **version,
@@ -70,28 +83,25 @@ def _trace_version(connection: psycopg.Connection, version_id: str, only: str | 
     }
 
 
-def _trace_model(
-    version: Row, model: Row, artifacts: Iterable[Row], segments: Iterable[Row]
-) -> Row:
+def _trace_model(version: Row, name: str, found: _Version, artifacts: Collection[Row]) -> Row:
     """A model of a version: the view that shows it, and what its rows, or each window's, came from."""
-    of_model = [item for item in artifacts if item["resource"] in model["resources"]]
-    by_segment: dict[str, list[Row]] = {}
-    for item in segments:
-        window = item["partition"]
-        from_here = [each["partition"] for each in of_model if each["window_name"] == window]
-        by_segment.setdefault(item["segment"], []).append(
-            {"partition": window, "rows": item["rows"], "artifacts": from_here}
-        )
-    whole = [
-        item["partition"] for item in of_model if not by_segment or item["window_name"] == SNAPSHOT
-    ]
+    model, origins = found.models[name], found.origins
+    loaded = {(item["resource"], item["window_name"]): item["partition"] for item in artifacts}
+    segments: dict[str, list[Row]] = {}
+    for item in found.segments.get(name, ()):
+        came_from = sorted(loaded[each] for each in origins.of_partition(name, item["partition"]))
+        shown = {"partition": item["partition"], "rows": item["rows"], "artifacts": came_from}
+        segments.setdefault(item["segment"], []).append(shown)
+    whole = origins.entire(name) if segments else origins.resources(name)
     return {
-        **model,
+        **_facts(model),
+        "resources": sorted(origins.resources(name)),
         "view": _view(version, model),
         "segments": [
-            {"segment": name, "partitions": partitions} for name, partitions in by_segment.items()
+            {"segment": segment, "partitions": partitions}
+            for segment, partitions in segments.items()
         ],
-        "artifacts": whole,
+        "artifacts": [item["partition"] for item in artifacts if item["resource"] in whole],
     }
 
 
@@ -111,17 +121,13 @@ def _trace_partition(connection: psycopg.Connection, item: str) -> Row:
         )
     ids = [artifact["artifact_id"] for artifact in artifacts]
     versions = [
-        _trace_into(connection, version) for version in _rows(connection, "lineage_versions", [ids])
+        _trace_into(connection, version, resource, window)
+        for version in _rows(connection, "lineage_versions", [ids])
     ]
     published = [
-        {
-            "view": model["view"],
-            "version_id": version["version_id"],
-            "partition": version["partition"],
-        }
+        {"view": view, "version_id": version["version_id"], "partition": version["partition"]}
         for version in versions
-        for model in version["models"]
-        if model["view"] is not None
+        for view in sorted({model["view"] for model in version["models"] if model["view"]})
     ]
     return {
         "item": item,
@@ -132,37 +138,72 @@ def _trace_partition(connection: psycopg.Connection, item: str) -> Row:
     }
 
 
-def _trace_into(connection: psycopg.Connection, version: Row) -> Row:
-    """The models of a version that are made of one of its artifacts: a segment of each, or the whole."""
-    resource, window = version["resource"], version["window_name"]
-    values = {"version_id": version["version_id"]}
-    segments = _rows(connection, "lineage_segments", values)
-    partitioned = {item["model"] for item in segments}
-    lies = {item["model"]: item for item in segments if item["partition"] == window}
+def _trace_into(connection: psycopg.Connection, version: Row, resource: str, window: str) -> Row:
+    """The models of a version that are made of a window: some of their partitions, or the whole."""
+    artifacts = _rows(connection, "lineage_artifacts", [version["manifest_id"]])
+    found = _read_version(connection, version["version_id"], artifacts)
     models = []
-    for model in _rows(connection, "lineage_models", values):
-        name = model["model"]
-        if resource not in model["resources"]:
+    for name, model in found.models.items():
+        if resource not in found.origins.resources(name):
             continue
-        by_window = name in partitioned and window != SNAPSHOT
-        if by_window and name not in lies:
+        where = {"model": name, "relation": model["relation"], "view": _view(version, model)}
+        segments = found.segments.get(name)
+        if segments is None or resource in found.origins.entire(name):
+            whole = {"segment": None, "partitions": None, "rows": model["rows"]}
+            models.append(where | whole)
             continue
-        models.append(
-            {
-                "model": name,
-                "relation": model["relation"],
-                "segment": lies[name]["segment"] if by_window else None,
-                "rows": lies[name]["rows"] if by_window else model["rows"],
-                "view": _view(version, model),
+        made = found.origins.partitions_with(name, (resource, window))
+        held: dict[str, list[Row]] = {}
+        for item in segments:
+            if item["partition"] in made:
+                held.setdefault(item["segment"], []).append(item)
+        models += [
+            where
+            | {
+                "segment": segment,
+                "partitions": [item["partition"] for item in items],
+                "rows": sum(item["rows"] for item in items),
             }
-        )
+            for segment, items in held.items()
+        ]
     shown = ("version_id", "pipeline", "state", "published", "partition")
     return {**{name: version[name] for name in shown}, "models": models}
 
 
+def _read_version(
+    connection: psycopg.Connection, version_id: str, artifacts: Iterable[Row]
+) -> _Version:
+    values = {"version_id": version_id}
+    models = {item["model"]: item for item in _rows(connection, "lineage_models", values)}
+    segments: dict[str, list[Row]] = {}
+    for item in _rows(connection, "lineage_segments", values):
+        segments.setdefault(item["model"], []).append(item)
+    windows: dict[str, set[str]] = {}
+    for item in artifacts:
+        windows.setdefault(item["resource"], set()).add(item["window_name"])
+    states = read_model_states(connection, version_id)
+    traced = {
+        name: TracedModel(
+            tuple(parent for parent in model["parents"] if parent in models),
+            tuple(model["resources"]),
+            model["kind"] == "view",
+            tuple(sorted(item["partition"] for item in segments[name]))
+            if name in segments
+            else None,
+            states[name].lookback if name in states else 0,
+        )
+        for name, model in models.items()
+    }
+    return _Version(models, segments, Origins(traced, windows))
+
+
+def _facts(model: Row) -> Row:
+    return {name: value for name, value in model.items() if name != "is_shown"}
+
+
 def _view(version: Mapping[str, Any], model: Mapping[str, Any]) -> str | None:
     """The view in which readers see this model of this version now."""
-    is_shown = version["published"] and model["published"]
+    is_shown = version["published"] and model["is_shown"]
     return f"{PUBLISHED_SCHEMA}.{model['model']}" if is_shown else None
 
 

@@ -25,3 +25,21 @@ def test_a_request_is_published_and_the_same_request_changes_nothing(sluice: Slu
     assert (second["run_id"], second["outcome"]) == (first["run_id"], "unchanged")
     assert second["partitions"]["reused"] == 7
     assert {stage["status"] for stage in second["stages"]} == {"reused"}
+
+    # From the rows that a partition was loaded from to the views that show them, and back.
+    traced = sluice.json("lineage", "flights.flights/2013-01-02")
+    assert {item["view"] for item in traced["published"]} >= {
+        "analytics.fct_flights",
+        "analytics.agg_carrier_daily",
+    }
+    [version] = sluice.json("lineage", "fct_flights")["versions"]
+    [model] = version["models"]
+    [partition] = [
+        item
+        for segment in model["segments"]
+        for item in segment["partitions"]
+        if item["partition"] == "2013-01-02"
+    ]
+    assert partition["rows"] == 943
+    assert "flights.flights/2013-01-02@1" in partition["artifacts"]
+    assert all(item["source_ref"] for item in version["artifacts"])

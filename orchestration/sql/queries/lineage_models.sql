@@ -1,21 +1,10 @@
--- The models of a version with the resources that each is made of, directly or through its parents.
-with recursive needs as (
-    select m.model as top, m.model, m.parents, m.resources
-    from ops.version_models as m
-    where m.version_id = %(version_id)s
-    union
-    select n.top, p.model, p.parents, p.resources
-    from needs as n
-    join ops.version_models as p on p.version_id = %(version_id)s and p.model = any(n.parents)
-)
-
+-- The models of a version: what each reads itself, and whether readers have a view of it now.
 select
-    m.model, m.relation_name as relation, m.published, r.kind, r.row_count as rows, m.parents,
-    array(
-        select distinct resource from needs as n, unnest(n.resources) as resource where n.top = m.model
-        order by resource
-    ) as resources
+    m.model, m.relation_name as relation, m.published, r.kind, r.row_count as rows, m.parents, m.resources,
+    m.published and s.model is not null as is_shown
 from ops.version_models as m
+join ops.versions as v using (version_id)
 join ops.relations as r using (relation_name)
+left join ops.published_models as s on s.model = m.model and s.pipeline = v.pipeline
 where m.version_id = %(version_id)s
 order by m.model

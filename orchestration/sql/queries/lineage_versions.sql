@@ -1,7 +1,6 @@
 -- The versions that were built from any of these artifacts, the newest first.
 select
-    v.version_id, v.pipeline, v.state, p.version_id is not null as published, m.artifact_id, a.partition,
-    a.resource, a.window_name
+    v.version_id, v.pipeline, v.state, p.version_id is not null as published, v.manifest_id, a.partition
 from ops.manifest_artifacts as m
 join ops.artifacts as a using (artifact_id)
 join ops.versions as v using (manifest_id)

@@ -34,6 +34,7 @@ class ModelState:
     key: tuple[str, ...] = ()
     key_source: str | None = None
     sensitive: frozenset[str] = frozenset()
+    lookback: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"key": list(self.key), "sensitive": sorted(self.sensitive)}
@@ -90,6 +91,7 @@ def describe_state(
             key=grain.columns,
             key_source=grain.declared_by if grain.columns else None,
             sensitive=sensitive[model.name],
+            lookback=model.lookback,
         )
     return DbtState(manifest, models)
 
