@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Moment, Sluice
+from harness import CACHE, Moment, Sluice
 from observation import REQUEST, STAGES, differences, observe
 
 # How many runs are killed at random, and what repeats them. Every worker must draw the same.
@@ -72,6 +72,10 @@ def test_a_run_killed_at_random_moments_ends_like_an_undisturbed_one(
     dice = random.Random(f"{SEED} {number}")
     sluice = fresh_sluice()
     homes = [sluice.at(tmp_path / name) for name in ("first", "second")]
+    if dice.random() < 0.75:
+        # The others ask dbt anew, and may be killed while they keep its answer.
+        for home in homes:
+            del home.extra[CACHE]
     story = []
     for _ in range(dice.randint(1, 3)):
         moment, home = _any_moment(dice, durations), dice.choice(homes)
