@@ -66,7 +66,7 @@ def relation(schema: str, table: str) -> sql.Identifier:
 
 def artifact_rows_query(schema: str, table: str, artifact_ids: Iterable[str]) -> str:
     """The rows of some artifacts of a staging table. Raises ValueError for a malformed id."""
-    ids = [_literal(artifact_id) for artifact_id in artifact_ids]
+    ids = [literal_name(artifact_id) for artifact_id in artifact_ids]
     condition = (
         sql.SQL("_artifact_id in ({})").format(sql.SQL(", ").join(ids)) if ids else sql.SQL("false")
     )
@@ -74,27 +74,28 @@ def artifact_rows_query(schema: str, table: str, artifact_ids: Iterable[str]) ->
     return query.as_string(None)
 
 
-def partition_volume_query(schema: str, table: str, artifacts: Mapping[str, str]) -> str:
-    """One row per partition, `_partition` and `row_count`; an artifact without rows counts 0.
+def day_before_query(schema: str, table: str, pairs: Mapping[str, str]) -> str:
+    """The rows of earlier artifacts with a column `_next_partition`: the partition that follows theirs.
 
-    `artifacts` maps artifact id -> partition and must not be empty. Raises ValueError otherwise,
-    and for malformed ids.
+    `pairs` maps artifact id -> that partition; without any there are no rows. No word of it is a
+    join, see `Subject.filled_in`. Raises ValueError for malformed names.
     """
-    if not artifacts:
-        raise ValueError("no artifacts to count; leave the volume suite out")
-    pairs = [
-        sql.SQL("({}, {})").format(_literal(artifact_id), _literal(partition))
-        for artifact_id, partition in artifacts.items()
+    if not pairs:
+        nothing = "select r.*, r._partition as _next_partition from {} r where false"
+        return sql.SQL(nothing).format(relation(schema, table)).as_string(None)
+    rows = [
+        sql.SQL("({}, {})").format(literal_name(artifact_id), literal_name(partition))
+        for artifact_id, partition in pairs.items()
     ]
     query = sql.SQL(
-        "select a._partition, count(r._artifact_id) as row_count"
-        " from (values {}) a (_artifact_id, _partition)"
-        " left join {} r on r._artifact_id = a._artifact_id group by a._partition"
+        "select r.*, p._next_partition from {} r, (values {}) p (_artifact_id, _next_partition)"
+        " where r._artifact_id = p._artifact_id"
     )
-    return query.format(sql.SQL(", ").join(pairs), relation(schema, table)).as_string(None)
+    return query.format(relation(schema, table), sql.SQL(", ").join(rows)).as_string(None)
 
 
-def _literal(name: str) -> sql.Literal:
+def literal_name(name: str) -> sql.Literal:
+    """The name of an artifact or partition, quoted. Raises ValueError for what can be none."""
     # A colon would read as a bind parameter where Great Expectations takes a query as text.
     if not _IDENTIFIER.fullmatch(name):
         raise ValueError("an artifact or partition name has characters that no such name may have")

@@ -18,6 +18,9 @@ from expectations.verdict import Severity
 
 SUITES = Path(__file__).parent / "suites"
 
+# What a suite of a day's rows may read beside them: the rows of the day before, see `subject`.
+DAY_BEFORE = "day_before"
+
 _SUITE_KEYS = {"name", "expectations", "meta", "id", "notes"}
 _EXPECTATION_KEYS = {"type", "kwargs", "severity", "meta", "id", "notes", "description"}
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")

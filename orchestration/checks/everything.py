@@ -20,7 +20,11 @@ from orchestration.checks.sources import (
     registered_resources,
     staging_columns,
 )
-from orchestration.checks.suites import check_expectations, check_suites
+from orchestration.checks.suites import (
+    check_expectations,
+    check_resource_suites,
+    check_suites,
+)
 from orchestration.checks.warehouse import check_warehouse, unreachable
 from orchestration.settings import Settings
 from orchestration.warehouse.connections import Warehouse
@@ -53,6 +57,7 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
                     project, resources, settings.dbt_project_dir, settings.project_dir
                 )
     findings += check_suites(declared, settings.suites_dir, columns)
+    findings += check_resource_suites(declared, settings.suites_dir, resources)
     if not quick:
         findings += check_expectations(declared, settings.suites_dir)
     unusable = check_environment(settings)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import ingestion.sources
+from expectations.volume import VOLUME_COLUMNS
 from ingestion.contracts import BOOKKEEPING
 from ingestion.errors import IngestionConfigurationError
 from ingestion.fetch import check_source
@@ -39,7 +40,7 @@ def staging_columns(known: Mapping[str, Resource]) -> dict[str, list[str]]:
     columns = {}
     for resource in known.values():
         columns[resource.staging_table] = [*resource.contract.columns, *BOOKKEEPING]
-        columns[f"{resource.staging_table}__volume"] = ["_partition", "row_count"]
+        columns[f"{resource.staging_table}__volume"] = list(VOLUME_COLUMNS)
     return columns
 
 

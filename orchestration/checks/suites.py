@@ -1,17 +1,21 @@
 """Suites: each one named exists, can be read, and reads only columns that its subject has."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
 from expectations.check import check_suite
 from expectations.document import Problem, SuiteError
-from expectations.suite import load_suite
+from expectations.suite import DAY_BEFORE, Suite, SuiteExpectation, load_suite
+from expectations.verdict import Severity as SuiteSeverity
+from expectations.volume import HISTORY_COLUMNS
+from ingestion.resources import Resource
 from orchestration.checks.declared import DeclaredPipeline
 from orchestration.checks.finding import Finding, Severity, shown_path, split_hint
 
 SUBJECT = "suites"
 Place = tuple[int | str, ...]
+_SuiteProblem = tuple[SuiteExpectation, str, str]
 
 
 def check_suites(
@@ -58,6 +62,57 @@ def check_suite_file(
         if "://" not in item.runbook
         and not (project_dir / item.runbook.partition("#")[0]).is_file()
     ]
+
+
+def check_resource_suites(
+    declared: Iterable[DeclaredPipeline], suites_dir: Path, known: Mapping[str, Resource]
+) -> list[Finding]:
+    """Suites of what arrives: what they read beside it, and that a first day has bounds too."""
+    findings = []
+    for pipeline in declared:
+        for spec in pipeline.spec.resources:
+            by_day = spec.name in known and known[spec.name].contract.window_kind == "day"
+            for name in filter(None, (spec.suite, spec.volume_suite)):
+                try:
+                    suite = load_suite(suites_dir / f"{name}.yml")
+                except (OSError, SuiteError):
+                    continue
+                is_volume = name == spec.volume_suite
+                readable = {DAY_BEFORE} if by_day and not is_volume else set()
+                problems = list(_foreign_reads(suite, readable))
+                problems += _unbounded_beginning(suite) if is_volume else ()
+                findings += [
+                    Finding(
+                        Severity.ERROR,
+                        SUBJECT,
+                        shown_path(suite.path, pipeline.project_dir, item.line),
+                        *(message, hint),
+                    )
+                    for item, message, hint in problems
+                ]
+    return findings
+
+
+def _foreign_reads(suite: Suite, readable: set[str]) -> Iterator[_SuiteProblem]:
+    for item in suite.expectations:
+        if wrong := sorted(set(item.reads) - readable):
+            yield (
+                item,
+                f"rows that arrive cannot be compared with {', '.join(wrong)}",
+                f"name `{DAY_BEFORE}` in a suite of the rows of days, models in suites of models",
+            )
+
+
+def _unbounded_beginning(suite: Suite) -> Iterator[_SuiteProblem]:
+    """What has no history yet would pass with any number of rows."""
+    critical = [item for item in suite.expectations if item.severity is SuiteSeverity.CRITICAL]
+    historical = [item for item in critical if not HISTORY_COLUMNS.isdisjoint(item.columns)]
+    if historical and not any("row_count" in item.columns for item in critical):
+        yield (
+            historical[0],
+            "nothing is refused before there is a history",
+            "add an expectation on `row_count` with constant bounds, also critical",
+        )
 
 
 def check_expectations(declared: Iterable[DeclaredPipeline], suites_dir: Path) -> list[Finding]:

@@ -1,34 +1,42 @@
 """What the suites say about the partitions of a run: all of a resource's at once, each to blame."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import psycopg
 
 from expectations.gate import evaluate_many
 from expectations.subject import (
     PARTITION,
     Subject,
     artifact_rows_query,
-    partition_volume_query,
+    day_before_query,
 )
-from expectations.suite import Suite
-from expectations.verdict import Severity, Verdict
+from expectations.suite import DAY_BEFORE, Suite
+from expectations.verdict import ExpectationResult, Severity, Verdict
+from expectations.volume import Usual, partition_volume_query
 from orchestration.identity import digest
 from orchestration.stages.acceptance import Finding
 from orchestration.stages.base import StageContext
 from orchestration.stages.suites import meaning, read_suite, suite_parameters
 from orchestration.warehouse.artifacts import Artifact
 from orchestration.warehouse.connections import Role
+from orchestration.warehouse.history import days_before, usual_volumes
 from orchestration.warehouse.names import staging_table
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One evaluation: a suite over the partitions of one resource."""
+    """One evaluation: a suite over the partitions of one resource.
+
+    `usual` says of a volume suite's artifacts what it compared them with; None for other suites.
+    """
 
     resource: str
     suite: str
+    usual: Mapping[str, Usual] | None = field(default=None, compare=False)
 
 
 def _suites(context: StageContext, resource: str) -> list[str]:
@@ -62,9 +70,13 @@ def evaluate_artifacts(
         spec = context.pipeline.resource(resource)
         for name in _suites(context, resource):
             suite = read_suite(context.settings.suites_dir, name)
-            subjects[Judged(resource, name)] = artifact_subject(
-                suite, group, context.run.as_of, volume=name == spec.volume_suite
-            )
+            if name == spec.volume_suite:
+                usual = usual_volumes(context.connection, group)
+                subject = volume_subject(suite, group, context.run.as_of, usual)
+                subjects[Judged(resource, name, usual)] = subject
+            else:
+                subject = rows_subject(context.connection, suite, group, context.run.as_of)
+                subjects[Judged(resource, name)] = subject
     if not subjects:
         return []
     verdicts = evaluate_many(
@@ -75,23 +87,39 @@ def evaluate_artifacts(
     return list(zip(subjects, verdicts, strict=True))
 
 
-def artifact_subject(
-    suite: Suite, artifacts: Sequence[Artifact], as_of: datetime, *, volume: bool
+def rows_subject(
+    connection: psycopg.Connection, suite: Suite, artifacts: Sequence[Artifact], as_of: datetime
 ) -> Subject:
-    """The rows of some artifacts of one resource, or with `volume` one row for each of them."""
+    """The rows of some artifacts of one resource, with those of the day before where it is read."""
     table = staging_table(artifacts[0].resource)
-    if volume:
-        query = partition_volume_query(
-            "staging", table, {item.artifact_id: item.partition for item in artifacts}
-        )
-    else:
-        query = artifact_rows_query("staging", table, [item.artifact_id for item in artifacts])
+    neighbours = {}
+    if DAY_BEFORE in suite.reads:
+        earlier = days_before(connection, artifacts)
+        neighbours[DAY_BEFORE] = day_before_query("staging", table, earlier)
+    return Subject(
+        suite,
+        "staging",
+        table,
+        artifact_rows_query("staging", table, [item.artifact_id for item in artifacts]),
+        suite_parameters(as_of, artifacts),
+        PARTITION,
+        neighbours,
+    )
+
+
+def volume_subject(
+    suite: Suite, artifacts: Sequence[Artifact], as_of: datetime, usual: Mapping[str, Usual]
+) -> Subject:
+    """One row for each of some artifacts of one resource."""
+    table = staging_table(artifacts[0].resource)
+    partitions: dict[str, str] = {item.artifact_id: item.partition for item in artifacts}
+    query = partition_volume_query("staging", table, partitions, usual)
     parameters = suite_parameters(as_of, artifacts)
-    return Subject(suite, "staging", None if volume else table, query, parameters, PARTITION)
+    return Subject(suite, "staging", None, query, parameters, PARTITION)
 
 
 def blame_partitions(
-    resource: str,
+    judged: Judged,
     verdict: Verdict,
     adopted: Mapping[str, Artifact],
     findings: dict[str, list[Finding]],
@@ -100,19 +128,31 @@ def blame_partitions(
 
     A failure that no partition can be blamed for counts against all of them.
     """
-    concerned = [item for item in adopted.values() if item.resource == resource]
+    concerned = [item for item in adopted.values() if item.resource == judged.resource]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         for result in verdict.failures(severity):
             for artifact in concerned:
-                unexpected = (result.partitions or {}).get(artifact.partition)
-                if result.partitions and unexpected is None:
+                if result.partitions and artifact.partition not in result.partitions:
                     continue
                 columns = ", ".join(result.columns)
-                count = f" ({unexpected} records)" if unexpected else ""
                 findings[artifact.artifact_id].append(
                     Finding(
                         f"{verdict.suite}:{result.type}({columns})",
-                        f"{result.reason}{count}",
+                        f"{result.reason}{_seen(judged, artifact, result)}",
                         blocks=severity is Severity.CRITICAL,
                     )
                 )
+
+
+def _seen(judged: Judged, artifact: Artifact, result: ExpectationResult) -> str:
+    """What was found in one partition, in brackets: how many records, or how much there is."""
+    if judged.usual is None:
+        count = (result.partitions or {}).get(artifact.partition)
+        return f" ({count} records)" if count else ""
+    usual = judged.usual[artifact.artifact_id]
+    seen = f"{artifact.loaded or 0} records"
+    if usual.row_count is not None:
+        seen += f", {usual.row_count:g} are usual"
+    if usual.hours_later is not None and usual.hours_later > 0:
+        seen += f"; {usual.hours_later:.0f} hours later than usual"
+    return f" ({seen})"

@@ -14,11 +14,12 @@ from orchestration.errors import ConfigurationError
 from orchestration.failures import classify_evaluation
 from orchestration.pipelines.spec import PipelineSpec, ResourceSpec
 from orchestration.publication.versions import Version
-from orchestration.stages.artifact_suites import artifact_subject
+from orchestration.stages.artifact_suites import rows_subject, volume_subject
 from orchestration.stages.suites import read_suite
 from orchestration.stages.under_test import UnderTest, read_under_test
 from orchestration.stages.version_suites import SuiteJudge
 from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.history import usual_volumes
 from orchestration.warehouse.judgements import Basis
 from orchestration.warehouse.manifests import load_manifest
 
@@ -117,8 +118,14 @@ def _on_artifacts(
             code="nothing_to_judge",
         )
     suite = read_suite(suites_dir, wanted.name)
-    volume = wanted.name == resource.volume_suite
-    subject = artifact_subject(suite, held, wanted.as_of, volume=volume)
+    with warehouse.connect(
+        Role.GATE, autocommit=True, default_transaction_read_only="on"
+    ) as connection:
+        if wanted.name == resource.volume_suite:
+            usual = usual_volumes(connection, held)
+            subject = volume_subject(suite, held, wanted.as_of, usual)
+        else:
+            subject = rows_subject(connection, suite, held, wanted.as_of)
     [verdict] = evaluate_many([subject], warehouse.url(Role.GATE))
     return replace(verdict, partitions=wanted.partitions)
 

@@ -96,7 +96,7 @@ class ValidateStage:
         reach(FaultPoint.VALIDATE_AFTER_SUITES)
         refuse_errors({judged.suite: verdict for judged, verdict in verdicts})
         for judged, verdict in verdicts:
-            blame_partitions(judged.resource, verdict, adopted, findings)
+            blame_partitions(judged, verdict, adopted, findings)
         with context.connection.transaction():
             record_verdicts(
                 context.connection,

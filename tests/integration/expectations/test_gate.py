@@ -13,9 +13,10 @@ from expectations.subject import (
     PARTITION,
     Subject,
     artifact_rows_query,
-    partition_volume_query,
+    day_before_query,
 )
 from expectations.verdict import Severity, Verdict, VerdictStatus
+from expectations.volume import Usual, partition_volume_query
 
 SECRET = "jane.doe@example.org"
 BETWEEN = "expect_column_values_to_be_between"
@@ -353,3 +354,46 @@ def test_a_suite_runs_alone_from_the_command_line(readings, database, suite_of, 
     spoil(readings)
     assert main([path, *where, "readings"]) == 10
     assert "Because." in capsys.readouterr().out
+
+
+def test_history_refuses_what_constants_allow_and_nothing_where_there_is_none(
+    readings, database, suite_of
+):
+    suite = suite_of(
+        f"{BETWEEN} | critical | {{column: row_count, min_value: 3}}",
+        f"{BETWEEN} | critical | {{column: share_of_usual, min_value: 0.6}}",
+        f"{BETWEEN} | warning | {{column: hours_later_than_usual, max_value: 24}}",
+    )
+    artifacts = {"a1": "p/1@1", "a2": "p/2@1", "a3": "p/3@1"}
+    usual = {"a1": Usual(8, 30), "a2": Usual(4, -100)}
+    verdict = evaluate_suite(
+        suite,
+        database.url,
+        schema="demo",
+        query=partition_volume_query("demo", "readings", artifacts, usual),
+        partition_column=PARTITION,
+    )
+    assert [result.partitions for result in verdict.results] == [None, {"p/1@1": 1}, {"p/1@1": 1}]
+    assert set(verdict.failed_partitions()) == {"p/1@1"}
+
+
+def test_rows_are_compared_with_those_of_the_day_before(readings, database, suite_of):
+    suite = suite_of(
+        f"{SQL} | critical | {{unexpected_rows_query: 'select d._partition from {{batch}} as d"
+        " join day_before as y on y._next_partition = d._partition and y.key = d.key - 1'}"
+        " | columns: [key], reads: [day_before]"
+    )
+    verdict = evaluate_many(
+        [
+            Subject(
+                suite,
+                "demo",
+                query=artifact_rows_query("demo", "readings", ["a1", "a2", "a3"]),
+                partition_column=PARTITION,
+                neighbours={"day_before": day_before_query("demo", "readings", pairs)},
+            )
+            for pairs in ({"a1": "p/2@1", "a2": "p/3@1"}, {})
+        ],
+        database.url,
+    )
+    assert [each.results[0].partitions for each in verdict] == [{"p/2@1": 3, "p/3@1": 4}, None]

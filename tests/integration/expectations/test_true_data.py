@@ -2,15 +2,17 @@ import importlib.util
 import io
 import zipfile
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from expectations.gate import evaluate_many
-from expectations.subject import PARTITION, Subject, artifact_rows_query, partition_volume_query
+from expectations.subject import PARTITION, Subject, artifact_rows_query, day_before_query
 from expectations.suite import SUITES, load_suite
 from expectations.verdict import Severity, Verdict
+from expectations.volume import partition_volume_query
 
 NUMBERS = {"dep_delay", "arr_delay", "air_time", "temp", "dewp", "humid", "wind_dir", "lat", "lon"}
 NUMBERS |= {"wind_speed", "wind_gust", "precip", "pressure", "visib"}
@@ -79,6 +81,7 @@ def subjects_of(
             table,
             artifact_rows_query(schema, table, artifacts),
             partition_column=PARTITION,
+            neighbours={"day_before": day_before_query(schema, table, following(artifacts))},
         ),
         Subject(
             volume,
@@ -87,6 +90,16 @@ def subjects_of(
             partition_column=PARTITION,
         ),
     ]
+
+
+def following(artifacts: dict[str, str]) -> dict[str, str]:
+    """Artifact of a day -> partition of the next day, where there is one."""
+    days = [date.fromisoformat(name) for name in artifacts if name != "snapshot"]
+    return {
+        str(day): artifacts[str(day + timedelta(days=1))]
+        for day in days
+        if str(day + timedelta(days=1)) in artifacts
+    }
 
 
 def broken(verdicts: list[Verdict]) -> set[str]:
@@ -122,6 +135,10 @@ DAMAGE = {
     " time_hour = time_hour + interval '20 years' where {d}",
     "local time sent as UTC": "update damaged.{t} set"
     " time_hour = time_hour - interval '5 hours' where {d}",
+    "the delays of the day before": "update damaged.{t} d set"
+    " dep_delay = y.dep_delay, arr_delay = y.arr_delay from damaged.{t} y"
+    " where y._artifact_id = '2013-03-06' and y.carrier = d.carrier and y.flight = d.flight"
+    " and y.origin = d.origin and d.{d}",
     "all delays are zero": "update damaged.{t} set dep_delay = 0"
     " where dep_delay is not null and {d}",
     "an airport is missing": "delete from damaged.{t} where origin = 'LGA' and {d}",

@@ -99,6 +99,34 @@ def test_a_suite_that_reads_an_unknown_column_is_an_error(project: Path, check: 
     assert "`chairs`" in found.message
 
 
+def test_a_volume_suite_that_knows_only_history_is_an_error(project: Path, check: Check) -> None:
+    suite = Path("expectations/suites/staging/flights__flights__volume.yml")
+    assert "share_of_usual" in (project / suite).read_text()
+    edit(
+        project,
+        "column: row_count, min_value: 550",
+        "column: usual_row_count, min_value: 550",
+        suite,
+    )
+    (found,) = check()
+    assert found.where.startswith(f"{suite}:")
+    assert "before there is a history" in found.message
+
+
+@pytest.mark.parametrize(
+    ("suite", "reads"),
+    [("flights", "fct_flights"), ("planes", "day_before"), ("flights__volume", "day_before")],
+)
+def test_a_suite_of_arriving_rows_that_reads_something_else_is_an_error(
+    project: Path, check: Check, suite: str, reads: str
+) -> None:
+    file = Path(f"expectations/suites/staging/flights__{suite}.yml")
+    line = edit(project, "meta: {reason: ", f"meta: {{reads: [{reads}], reason: ", file)
+    (found,) = check()
+    assert found.where == f"{file}:{line - 3}"
+    assert reads in found.message
+
+
 def test_a_suite_without_severity_is_found_in_its_file(project: Path, check: Check) -> None:
     suite = Path("expectations/suites/marts/dim_plane.yml")
     edit(project, "severity: ", "sevrity: ", suite)

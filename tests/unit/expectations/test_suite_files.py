@@ -6,8 +6,9 @@ import pytest
 from expectations import document
 from expectations.document import SuiteError
 from expectations.parameters import parameter_names, plain_values
-from expectations.subject import artifact_rows_query, partition_volume_query
+from expectations.subject import artifact_rows_query
 from expectations.suite import list_suites, load_suite, suite_hash
+from expectations.volume import partition_volume_query
 
 GOOD = """\
 name: example
