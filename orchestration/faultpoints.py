@@ -63,6 +63,11 @@ class FaultPoint(StrEnum):
     PIN_AFTER_ROW = "pin.after_row"
     PIN_AFTER_VIEWS = "pin.after_views"
     PIN_AFTER_UNPIN = "pin.after_unpin"
+    # What brings messages to runs.
+    DISPATCH_INSIDE_ACCEPTANCE = "dispatch.inside_acceptance"
+    DISPATCH_AFTER_ACCEPTANCE = "dispatch.after_acceptance"
+    DISPATCH_AFTER_CLAIM = "dispatch.after_claim"
+    DISPATCH_AFTER_START = "dispatch.after_start"
     # What a reviewer's command reaches, and a run only when it does what a reviewer decided.
     QUARANTINE_AFTER_REQUEST = "quarantine.after_request"
     QUARANTINE_AFTER_COMPOSITION = "quarantine.after_composition"

@@ -32,6 +32,9 @@ class Settings(BaseSettings):
     flights_api_url: str | None = None
     flights_api_token: SecretStr | None = None
     pseudonym_key: SecretStr | None = None
+    console_password: SecretStr | None = None
+    metrics_token: SecretStr | None = None
+    workflow: str | None = None
     log_level: str = "INFO"
 
     @cached_property

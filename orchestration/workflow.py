@@ -1,4 +1,4 @@
-"""The Render adapter: a run as a task. The only module that knows the workflow platform.
+"""The Render adapter: runs as tasks, and starting them. The only module that knows the platform.
 
 A task raises only what the platform may retry; every other failure is returned, because a repeat
 would not help. Durability is the checkpoints': a retried task finds what its predecessor finished.
@@ -11,6 +11,8 @@ from render.workflows import Retry, TaskContext, Workflows
 
 # Above the sum of the stages' budgets, below the platform's limit of a day.
 _TIMEOUT_S = 4 * 3600
+# For the platform to answer that it has started a task.
+_ANSWER_S = 10.0
 
 app = Workflows(
     default_retry=Retry(max_retries=3, wait_duration_ms=20_000, backoff_scaling=2.0),
@@ -32,27 +34,97 @@ def run_pipeline(_ctx: TaskContext, pipeline: str, partitions: str = "") -> dict
     from datetime import UTC, datetime
 
     from ingestion.partitions import day_windows
-    from orchestration.cli.progress import LoggedProgress
-    from orchestration.cli.session import read_settings, start_services
-    from orchestration.errors import Busy
-    from orchestration.logs import configure_logs, get_logger
     from orchestration.pipelines.files import get_pipeline
     from orchestration.triggers.request import RunRequest
     from orchestration.triggers.schedule import scheduled_request
     from orchestration.triggers.start import run_request
 
-    settings = read_settings()
-    configure_logs(settings.log_level)
+    settings, warehouse, progress = _prepare()
     if partitions:
         request = RunRequest(pipeline=pipeline, days=day_windows(partitions))
     else:
         spec = get_pipeline(settings.pipelines_dir, pipeline)
         request = scheduled_request(spec, datetime.now(UTC))
-    warehouse = start_services(settings, get_logger().info)
+    return _outcome(lambda: run_request(settings, warehouse, request, progress))
+
+
+@app.task(name="execute")
+def execute(_ctx: TaskContext, run_id: str) -> dict[str, Any]:
+    """Brings a run that was accepted to its outcome. Returns and raises like `run_pipeline`."""
+    from orchestration.runs.state import get_run
+    from orchestration.triggers.start import drive_known_run, under_this_code
+    from orchestration.warehouse.connections import Role
+
+    settings, warehouse, progress = _prepare()
+    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        run = get_run(connection, run_id)
+    return _outcome(
+        lambda: drive_known_run(
+            settings, warehouse, under_this_code(settings, warehouse, run), progress
+        )
+    )
+
+
+@app.task(name="dispatch", timeout_seconds=600)
+def dispatch(_ctx: TaskContext) -> dict[str, Any]:
+    """One round of the dispatcher: messages become runs, each handed over as a task of its own."""
+    from orchestration.pipelines.files import load_pipelines
+    from orchestration.triggers.dispatch import dispatch as run_round
+    from orchestration.triggers.starters import choose_starter
+    from orchestration.warehouse.connections import Role
+
+    settings, warehouse, _ = _prepare()
+    pipelines = load_pipelines(settings.pipelines_dir)
+    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        done = run_round(settings, connection, pipelines, choose_starter(settings))
+    return done.as_json()
+
+
+def start_task(workflow: str, task: str, inputs: list[Any], key: str | None) -> str:
+    """Has the platform start a task; its id there. Raises `NotStarted`.
+
+    With the same key the platform answers with the task that it has started already.
+    """
+    from httpx import Timeout
+    from render.client import Client
+    from render.client.errors import RenderError
+    from render.client.workflows_sync import SyncWorkflowsService
+
+    from orchestration.triggers.starts import NotStarted
+
     try:
-        summary = run_request(settings, warehouse, request, LoggedProgress())
+        client = Client()
+    except ValueError:
+        raise NotStarted("RENDER_API_KEY is not set; set it, then dispatch again") from None
+    # Its own would wait for ever.
+    client.internal = client.internal.with_timeout(Timeout(_ANSWER_S))
+    try:
+        with client.internal:
+            service = SyncWorkflowsService(client)
+            return str(service.start_task(f"{workflow}/{task}", inputs, idempotency_key=key).id)
+    except RenderError as error:
+        raise NotStarted(f"{type(error).__name__}: {error}") from None
+
+
+def _prepare() -> tuple[Any, Any, Any]:
+    from orchestration.cli.progress import LoggedProgress
+    from orchestration.cli.session import read_settings, start_services
+    from orchestration.logs import configure_logs, get_logger
+
+    settings = read_settings()
+    configure_logs(settings.log_level)
+    return settings, start_services(settings, get_logger().info), LoggedProgress()
+
+
+def _outcome(drive: Any) -> dict[str, Any]:
+    from orchestration.errors import Busy
+
+    try:
+        summary = drive()
     except Busy as busy:
         raise RetryableFailure(busy.message) from None
-    if summary.ended.failure is not None and summary.ended.failure.transient:
-        raise RetryableFailure(summary.ended.failure.message)
-    return summary.as_json()
+    failure = summary.ended.failure
+    if failure is not None and failure.transient:
+        raise RetryableFailure(failure.message)
+    result: dict[str, Any] = summary.as_json()
+    return result

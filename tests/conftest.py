@@ -1,14 +1,13 @@
 """One embedded server a session, one template database, a clone of it for each test that asks."""
 
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from clones import cloned_warehouse
 from harness import CACHE
 from hypothesis import HealthCheck, settings
 from psycopg import sql
@@ -55,20 +54,6 @@ def template(server: EmbeddedServer) -> str:
         )
     set_up(Warehouse(server.url(database=TEMPLATE)))
     return TEMPLATE
-
-
-@contextmanager
-def cloned_warehouse(server: EmbeddedServer, template: str) -> Iterator[Warehouse]:
-    """A warehouse of its own, migrated and with all roles, while the context lasts."""
-    name = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("create database {} template {} owner sluice_owner strategy file_copy").format(
-                sql.Identifier(name), sql.Identifier(template)
-            )
-        )
-        yield Warehouse(server.url(database=name))
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
 from orchestration.cli.quarantine_commands import quarantine
+from orchestration.cli.triggering import TRIGGER_COMMANDS
 
 app = typer.Typer(
     name="sluice",
@@ -47,7 +48,7 @@ def options(
     """Recoverable ELT: load, transform, gate and publish, from wherever it got to."""
 
 
-for command in (*OPERATOR_COMMANDS, *ANALYST_COMMANDS, *KEEPING_COMMANDS):
+for command in (*OPERATOR_COMMANDS, *TRIGGER_COMMANDS, *ANALYST_COMMANDS, *KEEPING_COMMANDS):
     app.command()(command)
 
 

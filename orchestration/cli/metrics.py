@@ -55,6 +55,12 @@ def metrics(*, output_format: str, pipeline: str | None, as_json: bool) -> None:
         measured.runs,
         "there is no run yet",
     )
+    print_rows(
+        "messages that wait",
+        ["pipeline", "messages", "oldest"],
+        [row | {"oldest": _age(row["oldest_s"])} for row in measured.inbox],
+        "no message waits",
+    )
 
 
 def _age(seconds: float | None) -> str | None:

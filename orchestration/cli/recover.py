@@ -1,5 +1,6 @@
 """`sluice recover`: resumes, one after the other, the runs that nobody drives any more."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from orchestration.cli.output import print_json, print_rows, say
@@ -47,7 +48,7 @@ def recover(*, dry_run: bool, limit: int, as_json: bool) -> None:
     if dry_run:
         _print_found(found, as_json=as_json)
         return
-    answers, codes = [], [0]
+    answers, codes = [], list[int]()
     for item in found:
         try:
             answer, code = _recover_one(settings, warehouse, item, limit)
@@ -61,7 +62,12 @@ def recover(*, dry_run: bool, limit: int, as_json: bool) -> None:
         print_json(answers)
     else:
         _print_answers(answers)
-    raise SystemExit(max(codes, key=_FROM_BAD_TO_WORSE.index))
+    raise SystemExit(worst(codes))
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The exit code that says most; 0 for none."""
+    return max([0, *codes], key=_FROM_BAD_TO_WORSE.index)
 
 
 def _recover_one(

@@ -18,6 +18,7 @@ from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAccep
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.shape_changes import AllowedShapeChange
 from orchestration.pipelines.stages import Owner, Stages
+from orchestration.pipelines.webhook import WebhookPolicy
 
 # Models become relations with a suffix, and Postgres cuts names at 63 bytes.
 ModelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
@@ -117,6 +118,8 @@ class PipelineSpec(Declared):
     """Who decides about held versions and quarantine."""
     schedule: Schedule | None = None
     """When the pipeline runs by itself; without it only when asked."""
+    webhook: WebhookPolicy | None = None
+    """Which messages start runs; without it none does."""
     resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)]
     dbt: DbtSelection
     publishes: Annotated[

@@ -56,6 +56,10 @@ def as_prometheus(metrics: Metrics) -> str:
         _summary("sluice_run_duration_seconds", "From acceptance of a run to its end.",
                  [row for row in metrics.runs if row["p50_s"] is not None],
                  ("pipeline", "outcome"), "runs"),
+        _one("sluice_inbox_messages", "gauge", "Messages that wait for a run.",
+             metrics.inbox, ("pipeline",), "messages"),
+        _one("sluice_inbox_oldest_seconds", "gauge", "For how long the oldest of them has waited.",
+             metrics.inbox, ("pipeline",), "oldest_s"),
     ]  # fmt: skip
     return "".join(f"{line}\n" for family in families for line in family.lines())
 

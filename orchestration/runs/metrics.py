@@ -1,10 +1,10 @@
-"""What ran, how long, how much and how well, measured from rows that the stages left; nothing else.
+"""What ran and what waits, how long, how much and how well: measured from rows, and nothing else.
 
 Durations and failures count attempts at units (a partition, a version), so a retry is seen as one.
 Days end at midnight UTC here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -21,12 +21,14 @@ class Metrics:
 
     `stages`: per pipeline, stage and dataset (empty for stages that work on the whole).
     `failures`: the same, by error code. `datasets`: freshness and lag. `runs`: by outcome.
+    `inbox`: messages that wait for a run.
     """
 
     stages: list[Row]
     failures: list[Row]
     datasets: list[Row]
     runs: list[Row]
+    inbox: list[Row] = field(default_factory=list)
 
     def as_json(self) -> dict[str, list[Row]]:
         return {
@@ -34,6 +36,7 @@ class Metrics:
             "failures": self.failures,
             "datasets": self.datasets,
             "runs": self.runs,
+            "inbox": self.inbox,
         }
 
 
@@ -52,6 +55,7 @@ def measure(connection: psycopg.Connection, pipeline: str | None = None) -> Metr
         failures=_rows(connection, "metrics_failures", pipeline),
         datasets=_rows(connection, "metrics_datasets", pipeline),
         runs=_rows(connection, "metrics_runs", pipeline),
+        inbox=_rows(connection, "metrics_inbox", pipeline),
     )
 
 

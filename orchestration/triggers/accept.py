@@ -98,17 +98,24 @@ def plan_revisions(
         return {(item.resource, item.window): item.revision for item in request.revisions}
     loaded, asked = _known_revisions(connection, pipeline.name)
     plan: dict[Window, int] = {}
-    for resource in pipeline.resource_names:
-        is_snapshot = get_resource(resource).contract.window_kind == SNAPSHOT
-        anew = request.refresh or (is_snapshot and request.fetch_snapshots)
-        for window in [SNAPSHOT] if is_snapshot else sorted(set(request.days)):
-            at = (resource, window)
-            if at in earlier:
-                plan[at] = earlier[at]
-                continue
-            latest = asked.get(at, 0)
-            plan[at] = latest + 1 if anew else loaded.get(at) or latest or 1
+    for at, anew in _wanted(request, pipeline).items():
+        if at in earlier:
+            plan[at] = earlier[at]
+            continue
+        latest = asked.get(at, 0)
+        plan[at] = latest + 1 if anew else loaded.get(at) or latest or 1
     return plan
+
+
+def _wanted(request: RunRequest, pipeline: PipelineSpec) -> dict[Window, bool]:
+    """Each window that is asked for, and whether it is fetched anew."""
+    wanted: dict[Window, bool] = {}
+    for resource in pipeline.resource_names:
+        if get_resource(resource).contract.window_kind == SNAPSHOT:
+            wanted[resource, SNAPSHOT] = request.refresh or request.fetch_snapshots
+        else:
+            wanted |= {(resource, day): request.refresh for day in sorted(set(request.days))}
+    return wanted | dict(request.windows)
 
 
 def _known_revisions(

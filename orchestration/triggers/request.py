@@ -1,7 +1,7 @@
 """What someone asks for: a pipeline, a trigger and some partitions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,9 @@ class RunRequest:
     manual request: then it follows from the days. With `refresh` everything is fetched again, under
     a new revision. `fetch_snapshots` asks for a new revision of the small whole tables too.
     `revisions` asks for exactly these partitions instead of days, under a `trigger_key`;
-    `stop_after` ends the run before anything is built.
+    `stop_after` ends the run before anything is built. `windows` asks for exactly these windows of
+    (resource, window) instead of days, and says of each whether it is fetched anew; snapshots that
+    are there already come with them.
     """
 
     pipeline: str
@@ -28,6 +30,7 @@ class RunRequest:
     fetch_snapshots: bool = False
     publish: bool = True
     revisions: Sequence[Partition] = ()
+    windows: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     stop_after: StageName | None = None
     as_of: datetime | None = None
     correlation_id: str | None = None
@@ -37,6 +40,10 @@ class RunRequest:
         days = sorted(self.days)
         exact = {
             "revisions": [str(item) for item in self.revisions],
+            "windows": [
+                {"resource": resource, "window": window, "anew": anew}
+                for (resource, window), anew in sorted(self.windows.items())
+            ],
             "stop_after": self.stop_after,
         }
         return {name: value for name, value in exact.items() if value} | {

@@ -57,7 +57,7 @@ def under_this_code(settings: Settings, warehouse: Warehouse, run: Run) -> Run:
         try:
             known = get_run(connection, run.run_id)
             partitions = [item.partition for item in read_partitions(connection, run.run_id)]
-            exact = "revisions" in known.request
+            exact = not known.request.keys().isdisjoint({"revisions", "windows"})
             stop_after = known.request.get("stop_after")
             request = RunRequest(
                 pipeline=known.pipeline,

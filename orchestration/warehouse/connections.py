@@ -35,6 +35,8 @@ class Role(StrEnum):
     PUBLISHER = "sluice_publisher"
     REVIEWER = "sluice_reviewer"
     ANALYST = "sluice_analyst"
+    WEBHOOK = "sluice_webhook"
+    CONSOLE = "sluice_console"
 
 
 def derive_password(secret: str, role: Role) -> str:

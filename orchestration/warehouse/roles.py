@@ -17,6 +17,7 @@ _HIDDEN_STATISTICS = (
 
 _LOGIN_SETTINGS: dict[Role, dict[str, str]] = {
     Role.GATE: {"default_transaction_read_only": "on"},
+    Role.CONSOLE: {"default_transaction_read_only": "on"},
     # Plain dbt has no place for session options, and its results must not depend on the server's.
     Role.ANALYST: {
         "idle_in_transaction_session_timeout": "10min",

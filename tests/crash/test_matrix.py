@@ -15,8 +15,9 @@ from warm import WarmSluice
 from orchestration.faultpoints import FaultPoint
 from orchestration.warehouse.embedded import EmbeddedServer
 
-# What is no run has its own tests: test_prune.py, test_pins.py, test_quarantine_matrix.py.
-NO_RUN = ("prune.", "pin.", "quarantine.")
+# What is no run has its own tests: test_prune.py, test_pins.py, test_quarantine_matrix.py,
+# test_dispatch.py.
+NO_RUN = ("prune.", "pin.", "quarantine.", "dispatch.")
 POINTS = [point for point in FaultPoint if not point.startswith(NO_RUN)]
 MATRIX = [
     (point, stage, kind)

@@ -17,4 +17,10 @@ select
 from ops.runs r
 left join ops.leases l on l.name = 'run/' || r.run_id
 where r.status in ('accepted', 'running')
+    -- What the dispatcher has to hand over, or has just handed over, is not lost yet.
+    and not exists (
+        select from ops.run_starts p
+        where p.run_id = r.run_id and r.status = 'accepted'
+            and coalesce(p.started_at, 'infinity') > clock_timestamp() - interval '15 minutes'
+    )
 order by r.accepted_at, r.run_id

@@ -25,12 +25,15 @@ def sluice(warehouse: Warehouse, tmp_path: Path) -> Sluice:
         yield Sluice(warehouse, tmp_path, demo)
 
 
-def test_registration_names_the_task_with_its_options_and_reaches_nothing(tmp_path: Path) -> None:
+def test_registration_names_the_tasks_with_their_options_and_reaches_nothing(
+    tmp_path: Path,
+) -> None:
     unreachable = {"SLUICE_WAREHOUSE_URL": "postgresql://nobody@127.0.0.1:1/none"}
-    [task] = Platform(tmp_path, unreachable).register()
-    assert task["name"] == "run_pipeline"
-    assert task["options"]["retry"]["max_retries"] == 3
-    assert 30 <= task["options"]["timeout_seconds"] <= 86_400
+    tasks = {task["name"]: task["options"] for task in Platform(tmp_path, unreachable).register()}
+    assert tasks.keys() == {"run_pipeline", "execute", "dispatch"}
+    for options in tasks.values():
+        assert options["retry"]["max_retries"] == 3
+        assert 30 <= options["timeout_seconds"] <= 86_400
 
 
 def test_registration_imports_nothing_heavy() -> None:

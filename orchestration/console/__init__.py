@@ -1,0 +1,1 @@
+"""The web service: webhooks, health, and pages about runs."""
