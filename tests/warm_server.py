@@ -4,6 +4,7 @@ Run as a program. Each line on standard input is an order. Its exit code is writ
 `code` in its folder of outputs, by a process that waits for the command alone.
 """
 
+import gc
 import json
 import os
 import signal
@@ -37,6 +38,9 @@ def serve() -> None:
         for found in walk_packages(package.__path__, f"{package.__name__}."):
             if found.name.rpartition(".")[2] not in PROGRAMS:
                 import_module(found.name)
+    # What is imported is never garbage; a collector that looks at it would copy all of it into every fork.
+    gc.collect()
+    gc.freeze()
     # Nobody waits for the attendants.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:

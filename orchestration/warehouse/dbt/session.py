@@ -99,6 +99,7 @@ def invoke(
         _environment(session.url),
         _value_free_errors() as troubles,
         _closed_pools(),
+        _unsearched_flags(),
     ):
         outcome = dbtRunner(manifest=manifest).invoke(command)
     if outcome.exception is not None and not isinstance(outcome.exception, Exception):
@@ -205,6 +206,22 @@ def _closed_pools() -> Iterator[None]:
         runnable.DbtThreadPool = original
         for pool in pools:
             pool.terminate()
+
+
+@contextmanager
+def _unsearched_flags() -> Iterator[None]:
+    """Tells dbt who declares its behaviour flags: it reads the source of every caller to find out.
+
+    That is for an event that nobody sees here, and costs as much as running a small model.
+    """
+    from dbt_common.behavior_flags import BehaviorFlagRendered as Flag
+
+    original = Flag.__dict__["_default_source"]
+    Flag._default_source = staticmethod(lambda: "dbt")  # noqa: SLF001 - nothing public says it
+    try:
+        yield
+    finally:
+        Flag._default_source = original  # noqa: SLF001
 
 
 def _describe(error: Any) -> DatabaseTrouble:
