@@ -1,5 +1,6 @@
 """A warehouse with years behind it, made by hand: something of everything that a prune drops."""
 
+import psycopg
 from retention_rows import add_run, change
 from segment_tables import Segment, add_partitioned, add_table
 
@@ -14,6 +15,7 @@ def make_history(warehouse: Warehouse) -> None:
 
     Each has its own revision of a day, a table that they share, one of its own, and a view over two
     segments of which it shares one with its neighbour; its run, checkpoints and quarantine are as old.
+    Nothing of the first is in quarantine, so that nothing tells of its artifact.
     """
     for number, version in enumerate(VERSIONS):
         days_ago = (len(VERSIONS) - number) * 30
@@ -59,18 +61,8 @@ def make_history(warehouse: Warehouse) -> None:
                 "values (%s, 1, %s, 1, 'w')",
                 [f"{number:064x}", f"r_{number}"],
             )
-            owner.execute("alter table quarantine.records disable trigger guard_records")
-            owner.execute(
-                "insert into quarantine.records (pipeline, resource, partition, artifact_id, run_id, "
-                "source_ref, rule, error, payload, contract_version, decision, decided_at, decided_by, "
-                "decision_reason) values ('flights', 'flights.weather', 'p', %s, %s, '1', 'range', 'e', "
-                "'{}', '1', %s, now() - make_interval(days => %s), 'somebody', 'because')",
-                [
-                    *(f"a_{number}", f"r_{number}", "held" if number == 1 else "discarded"),
-                    days_ago,
-                ],
-            )
-            owner.execute("alter table quarantine.records enable trigger guard_records")
+            if number:
+                _add_quarantined(owner, number, days_ago)
         _add_version(warehouse, number, version, days_ago)
     with warehouse.connect(Role.TRANSFORMER) as transformer:
         # One of a version that is gone, and one of a version that nobody pinned.
@@ -115,3 +107,18 @@ def _add_version(warehouse: Warehouse, number: int, version: str, days_ago: int)
             "values ('flights', %s, %s, 'publish', 'a')",
             [version, VERSIONS[number - 1] if number else None],
         )
+
+
+def _add_quarantined(owner: psycopg.Connection, number: int, days_ago: int) -> None:
+    owner.execute("alter table quarantine.records disable trigger guard_records")
+    owner.execute(
+        "insert into quarantine.records (pipeline, resource, partition, artifact_id, run_id, "
+        "source_ref, rule, error, payload, contract_version, decision, decided_at, decided_by, "
+        "decision_reason) values ('flights', 'flights.weather', 'p', %s, %s, '1', 'range', 'e', "
+        "'{}', '1', %s, now() - make_interval(days => %s), 'somebody', 'because')",
+        [
+            *(f"a_{number}", f"r_{number}", "held" if number == 1 else "discarded"),
+            days_ago,
+        ],
+    )
+    owner.execute("alter table quarantine.records enable trigger guard_records")
