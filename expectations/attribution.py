@@ -5,7 +5,7 @@ own unexpected-rows query is not used: for a query it renders invalid SQL, and f
 cross join.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import sql
@@ -36,11 +36,9 @@ def count_by_partition(
         return None
     kwargs = configuration.kwargs
     if configuration.type == SQL_TYPE:
-        statement = _count(_unexpected(kwargs, subject), column)
-    elif configuration.type in _UNIQUE and "row_condition" not in kwargs:
-        names = kwargs[_UNIQUE[configuration.type]]
-        keyed = _duplicates(subject, [names] if isinstance(names, str) else names, column)
-        statement = _count(keyed, column)
+        statement = _count(unexpected_by_sql(kwargs, subject), column)
+    elif (names := unique_columns(configuration)) is not None:
+        statement = _count(duplicates(subject, names, [column]), column)
     else:
         return _by_condition(session, batch, configuration, column)
     try:
@@ -53,10 +51,37 @@ def count_by_partition(
     return {str(partition): int(count) for partition, count in rows}
 
 
-def _by_condition(
-    session: Session, batch: Any, configuration: Any, column: str
-) -> dict[str, int] | None:
-    """Ask Great Expectations for the condition that marks a row as unexpected, and count it."""
+def unique_columns(configuration: Any) -> list[str] | None:
+    """The columns of a key whose duplicates are asked for, None for every other expectation."""
+    kwargs = configuration.kwargs
+    if configuration.type not in _UNIQUE or "row_condition" in kwargs:
+        return None
+    names = kwargs[_UNIQUE[configuration.type]]
+    return [names] if isinstance(names, str) else list(names)
+
+
+def unexpected_by_sql(kwargs: Mapping[str, Any], subject: Subject) -> sql.Composed:
+    """What stands after `from` to read the unexpected rows of a suite's own SQL."""
+    text = subject.filled_in(str(kwargs["unexpected_rows_query"]))
+    return sql.SQL("({}\n) as unexpected").format(sql.SQL(text))
+
+
+def duplicates(subject: Subject, names: Sequence[str], shown: Sequence[str]) -> sql.Composed:
+    """What stands after `from` to read columns of the rows that share a key with another."""
+    return sql.SQL(
+        "(select {shown} from (select {shown}, count(*) over (partition by {keys}) as copies"
+        " from {source} where num_nonnulls({keys}) > 0) as keyed where copies > 1) as shared"
+    ).format(
+        shown=sql.SQL(", ").join(map(sql.Identifier, shown)),
+        keys=sql.SQL(", ").join(map(sql.Identifier, names)),
+        source=subject.source,
+    )
+
+
+def unexpected_by_condition(
+    session: Session, batch: Any, configuration: Any
+) -> tuple[Any, Any] | None:
+    """Great Expectations' rows, and its condition for the unexpected ones, as SQLAlchemy has them."""
     import sqlalchemy as sa
     from great_expectations.expectations.registry import get_expectation_impl, get_metric_kwargs
     from great_expectations.validator.metric_configuration import MetricConfiguration
@@ -77,29 +102,23 @@ def _by_condition(
             raise EvaluationFailedError(session.errors[-1]) from None
         return None
     records = validator.execution_engine.get_domain_records(domain)
-    if isinstance(records, sa.Select):
-        records = records.subquery()
+    return records.subquery() if isinstance(records, sa.Select) else records, condition
+
+
+def _by_condition(
+    session: Session, batch: Any, configuration: Any, column: str
+) -> dict[str, int] | None:
+    import sqlalchemy as sa
+
+    found = unexpected_by_condition(session, batch, configuration)
+    if found is None:
+        return None
+    records, condition = found
     partition: Any = sa.column(column)
     query = sa.select(partition, sa.func.count()).select_from(records).where(condition)
     with session.engine.connect() as connection:
-        found = connection.execute(query.group_by(partition).order_by(partition))
-        return {str(value): int(count) for value, count in found}
-
-
-def _unexpected(kwargs: Mapping[str, Any], subject: Subject) -> sql.Composed:
-    text = subject.filled_in(str(kwargs["unexpected_rows_query"]))
-    return sql.SQL("({}\n) as unexpected").format(sql.SQL(text))
-
-
-def _duplicates(subject: Subject, names: list[str], column: str) -> sql.Composed:
-    return sql.SQL(
-        "(select {partition}, count(*) over (partition by {keys}) as copies"
-        " from {source} where num_nonnulls({keys}) > 0) as keyed where copies > 1"
-    ).format(
-        partition=sql.Identifier(column),
-        keys=sql.SQL(", ").join(map(sql.Identifier, names)),
-        source=subject.source,
-    )
+        rows = connection.execute(query.group_by(partition).order_by(partition))
+        return {str(value): int(count) for value, count in rows}
 
 
 def _count(source: sql.Composable, column: str) -> sql.Composed:

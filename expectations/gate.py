@@ -1,7 +1,8 @@
 """Evaluates suites on Postgres and concludes a verdict for each.
 
 An outage, a missing relation or a missing column is an error of the verdict, classified as
-transient or permanent; it never reads as a failed expectation. Results hold aggregates only.
+transient or permanent; it never reads as a failed expectation. Results hold aggregates,
+and the keys of a few failing rows.
 """
 
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 from expectations.asking import Asked, ask, of_each_partition
 from expectations.attribution import count_by_partition
+from expectations.examples import examples_of
 from expectations.failures import EvaluationFailedError, describe_database_error
 from expectations.parameters import Value, plain_values, used_parameters
 from expectations.results import result_from
@@ -179,10 +181,12 @@ def _result(
     if asked.of_each_partition:
         result = result_from(asked.item, outcome, manner=subject.manner)
         return of_each_partition(session, subject, asked, result)
-    partitions = None
-    if not outcome.success:
-        partitions = count_by_partition(session, subject, batch, outcome.expectation_config)
-    return result_from(asked.item, outcome, None, partitions, subject.manner)
+    if outcome.success:
+        return result_from(asked.item, outcome, manner=subject.manner)
+    configuration = outcome.expectation_config
+    partitions = count_by_partition(session, subject, batch, configuration)
+    examples = examples_of(session, subject, batch, configuration)
+    return result_from(asked.item, outcome, None, partitions, subject.manner, examples)
 
 
 def _table(session: Session, subject: Subject) -> Any:

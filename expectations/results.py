@@ -1,6 +1,7 @@
 """Turns what Great Expectations answers into a result that holds aggregates and no row value.
 
 What is not a number, a truth value or a moment is dropped, except the name of a column's type.
+Keys of failing rows come from `examples`, which knows what may be told.
 """
 
 import math
@@ -26,6 +27,7 @@ def result_from(
     error: EvaluationError | None = None,
     partitions: Mapping[str, int] | None = None,
     manner: Manner = Manner.WHOLE,
+    examples: tuple[str, ...] = (),
 ) -> ExpectationResult:
     """One result; `outcome` is Great Expectations' own, or None with an `error`."""
     answer: Mapping[str, Any] = (outcome.result or {}) if outcome is not None else {}
@@ -49,6 +51,7 @@ def result_from(
         unexpected_count=unexpected,
         unexpected_percent=_percent(answer.get("unexpected_percent")),
         partitions=dict(partitions) if partitions is not None else None,
+        examples=examples,
         manner=manner,
         error=error,
     )

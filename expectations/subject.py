@@ -24,7 +24,8 @@ class Subject:
     `neighbours` maps further names to queries for them. With a query, give the `table` it reads
     too: expectations on types and columns look there. With a `partition_column`, a failed
     expectation counts its unexpected rows for each partition. `partitions` maps each partition that
-    is looked at to its own parameters, for what is asked of each partition by itself.
+    is looked at to its own parameters, for what is asked of each partition by itself. `row_key`
+    names the columns that identify a row, `sensitive` those whose values are never told.
     """
 
     suite: Suite
@@ -36,6 +37,8 @@ class Subject:
     neighbours: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     manner: Manner = Manner.WHOLE
+    row_key: tuple[str, ...] = ()
+    sensitive: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.table is None and self.query is None:

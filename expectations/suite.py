@@ -87,10 +87,22 @@ class Suite:
         """Other models that the suite's SQL reads: its verdict depends on them too."""
         return frozenset(name for item in self.expectations for name in item.reads)
 
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns by which failing rows are named, if the suite says so: `meta.key`."""
+        return tuple(map(str, self.meta.get("key") or ()))
+
     def missing_columns(self, available: Iterable[str]) -> list[Problem]:
         """Columns that the suite reads and a contract or model does not have."""
         known = set(available)
-        return [
+        unknown_keys = [
+            self.document.problem(
+                ("meta", "key"), f"column `{name}` does not exist; correct the name"
+            )
+            for name in self.row_key
+            if name not in known
+        ]
+        return unknown_keys + [
             Problem(
                 str(self.path),
                 item.line,

@@ -1,7 +1,7 @@
 """What a gate concluded, as values that survive JSON and hold no row of the data.
 
-Only counts, percentages and single aggregates are kept; a verdict can be stored, logged and shown
-to anyone who may see the suite.
+Only counts, percentages, single aggregates and the keys of a few rows are kept, and nothing that is
+sensitive; a verdict can be stored, logged and shown to anyone who may see the suite.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -49,8 +49,8 @@ class ExpectationResult:
     `expectation_id` is stable for the same type and arguments (12 hex digits). `observed` is one
     aggregate; `bounds` are the arguments after parameters were filled in. `partitions` counts the
     unexpected rows of each partition, for a failed expectation whose rows can be told apart; None
-    when the failure cannot be attributed. `manner` says what was looked at (see `scope`). `error`
-    is set when it could not be evaluated.
+    when the failure cannot be attributed. `examples` are the keys of the first few of them.
+    `manner` says what was looked at (see `scope`). `error` is set when it could not be evaluated.
     """
 
     expectation_id: str
@@ -67,6 +67,7 @@ class ExpectationResult:
     unexpected_count: int | None = None
     unexpected_percent: float | None = None
     partitions: Mapping[str, int] | None = None
+    examples: tuple[str, ...] = ()
     manner: Manner = Manner.WHOLE
     error: EvaluationError | None = None
 
@@ -79,6 +80,7 @@ class ExpectationResult:
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         fields = dict(value)
         fields["columns"] = tuple(fields["columns"])
+        fields["examples"] = tuple(fields.get("examples") or ())
         fields["severity"] = Severity(fields["severity"])
         fields["manner"] = Manner(fields.get("manner", Manner.WHOLE))
         if fields.get("error") is not None:
@@ -198,7 +200,10 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; `from_dict` gives an equal verdict back."""
         value = asdict(self)
-        value["results"] = [{**item, "columns": list(item["columns"])} for item in value["results"]]
+        value["results"] = [
+            {**item, "columns": list(item["columns"]), "examples": list(item["examples"])}
+            for item in value["results"]
+        ]
         value["partitions"] = None if self.partitions is None else list(self.partitions)
         return value
 

@@ -17,6 +17,7 @@ from expectations.subject import (
 from expectations.suite import DAY_BEFORE, Suite
 from expectations.verdict import ExpectationResult, Severity, Verdict
 from expectations.volume import Usual, partition_volume_query
+from ingestion.sources import get_resource
 from orchestration.identity import digest
 from orchestration.stages.acceptance import Finding
 from orchestration.stages.base import StageContext
@@ -25,6 +26,7 @@ from orchestration.warehouse.artifacts import Artifact
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.history import days_before, usual_volumes
 from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.states import stored_sources
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def rows_subject(
         suite_parameters(as_of, artifacts),
         PARTITION,
         neighbours,
+        row_key=suite.row_key or get_resource(artifacts[0].resource).contract.key,
+        sensitive=stored_sources()[artifacts[0].resource].sensitive,
     )
 
 

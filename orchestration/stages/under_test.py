@@ -11,21 +11,27 @@ from orchestration.errors import InternalError
 from orchestration.identity import VersionId
 from orchestration.publication.versions import VersionModel, version_models
 from orchestration.warehouse.artifacts import Artifact
+from orchestration.warehouse.dbt.state import ModelState
 from orchestration.warehouse.manifests import Manifest
 from orchestration.warehouse.segments.slices import Slices, read_slices
+from orchestration.warehouse.states import read_model_states
 
 Columns = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True)
 class UnderTest:
-    """`slices` has the models that are kept in partitions, `columns` what readers see of each."""
+    """`slices` has the models that are kept in partitions, `columns` what readers see of each.
+
+    `states` says how rows are told apart, and what is sensitive; nothing of what was not recorded.
+    """
 
     version_id: VersionId
     manifest: Manifest
     models: Mapping[str, VersionModel]
     columns: Mapping[str, Columns]
     slices: Mapping[str, Slices]
+    states: Mapping[str, ModelState]
 
     @cached_property
     def relations(self) -> dict[str, str]:
@@ -78,4 +84,5 @@ def read_under_test(
         models,
         columns,
         {name: slices for name, slices in found.items() if slices is not None},
+        read_model_states(connection, version_id),
     )

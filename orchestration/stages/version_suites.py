@@ -23,6 +23,7 @@ from orchestration.stages.suites import meaning, suite_parameters
 from orchestration.stages.under_test import UnderTest
 from orchestration.stages.version_suite_files import read_version_suite
 from orchestration.warehouse.content import Parts
+from orchestration.warehouse.dbt.sensitive import EVERY_COLUMN
 from orchestration.warehouse.judgements import Basis, Rule, partitions_without_extremes
 from orchestration.warehouse.names import staging_table
 from orchestration.warehouse.segments.places import STORE_SCHEMA
@@ -106,6 +107,9 @@ class SuiteJudge:
             counted = [self.under.windowed[name] for name in each.rule.parts.resources]
             names = {*slices.visible}.union(*counted) if changed is None else changed
             partitions = {name: self._of_partition(group, name) for name in sorted(names)}
+        state = self.under.states.get(each.model)
+        # Of a model that nothing is known of, nothing is told.
+        told = state is not None and EVERY_COLUMN not in state.sensitive
         return Subject(
             suite=group.suite,
             schema=STORE_SCHEMA,
@@ -116,6 +120,8 @@ class SuiteJudge:
             neighbours={name: self._rows_of(name, elsewhere) for name in sorted(group.reads)},
             partitions=partitions,
             manner=group.manner,
+            row_key=(group.suite.row_key or state.key) if state is not None and told else (),
+            sensitive=state.sensitive if state is not None else frozenset(),
         )
 
     def verdict(

@@ -63,6 +63,9 @@ def test_a_held_run_shows_the_expectation_that_failed_first(sluice: Any, browser
     assert "Held" in page.inner_text("h1")
     assert "sluice run" in page.inner_text("#outcome pre")
     assert page.locator("details[open] .tag.failed").count() > 0
+    named = page.locator("details[open] code", has_text="carrier=AA").all_inner_texts()
+    assert named
+    assert all(name.startswith("year=2013, month=2, day=12, carrier=AA, flight=") for name in named)
 
 
 def test_a_report_can_be_read_with_a_keyboard_alone(windy: Any, browser: Browser) -> None:

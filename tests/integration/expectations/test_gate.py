@@ -397,3 +397,42 @@ def test_rows_are_compared_with_those_of_the_day_before(readings, database, suit
         database.url,
     )
     assert [each.results[0].partitions for each in verdict] == [{"p/2@1": 3, "p/3@1": 4}, None]
+
+
+def test_failing_rows_are_named_by_key_and_sensitive_values_never(readings, database, suite_of):
+    spoil(readings)
+    suite = suite_of(
+        f"{BETWEEN} | critical | {{column: speed, max_value: 5}}",
+        "expect_column_values_to_match_regex | critical | {column: name, regex: '^n[0-9]+$'}",
+        f"{UNIQUE} | critical | {{column: key}}",
+        f"{SQL} | critical | {{unexpected_rows_query: 'select seen_at from {{batch}}"
+        " where speed > 250'} | columns: [speed]",
+        f"{SQL} | critical | {{unexpected_rows_query: 'select name as key from {{batch}}"
+        " where speed > 250'} | columns: [name]",
+        f"{SQL} | critical | {{unexpected_rows_query: 'select speed from {{batch}}"
+        " where speed > 250'} | columns: [speed]",
+        "expect_column_mean_to_be_between | critical | {column: speed, max_value: 7}",
+        f"{BETWEEN} | critical | {{column: key, max_value: 900}}",
+    )
+    [verdict] = evaluate_many(
+        [
+            Subject(
+                suite,
+                "demo",
+                "readings",
+                row_key=("key", "seen_at", "name"),
+                sensitive=frozenset({"name"}),
+            )
+        ],
+        database.url,
+    )
+    assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
+    assert SECRET not in json.dumps(verdict.to_dict())
+    fast, named, shared, moment, *nothing = [result.examples for result in verdict.results]
+    assert len(fast) == 5
+    assert fast[0] == "key=1, seen_at=2013-01-01T01:00:00+00:00"
+    assert len(named) == 1
+    assert named[0].startswith("key=")
+    assert len(shared) == 2
+    assert moment[0].startswith("seen_at=2013-01-01")
+    assert nothing == [(), (), (), ()]
