@@ -36,7 +36,7 @@ def make_pool(warehouse: Warehouse) -> Pool:
         kwargs={
             "autocommit": True,
             "connect_timeout": _CONNECT_S,
-            "application_name": "sluice webhook",
+            "application_name": "sluice-webhook",
         },
         min_size=1,
         max_size=_CONNECTIONS,

@@ -113,8 +113,9 @@ class Warehouse:
         )
 
     def _session_name(self, role: Role | None) -> str:
+        # No spaces: not every library that is handed a URL writes them as libpq reads them.
         kind = role.value.removeprefix("sluice_") if role else "owner"
-        return f"sluice {kind} {self.worker}".rstrip()
+        return "-".join(["sluice", kind, *([self.worker] if self.worker else [])])
 
 
 def _assemble(parts: Any, user: str | None, password: str | None, session: dict[str, str]) -> str:
