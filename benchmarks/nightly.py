@@ -215,7 +215,7 @@ def side_by_side(demo: DemoServer) -> Iterator[tuple[Ours, Plain]]:
         with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
             for name in ("ours", "plain"):
                 connection.execute(f"create database {name} owner sluice_owner")
-        copied = shutil.ignore_patterns(".*", "*cache*", "target", "logs")
+        copied = shutil.ignore_patterns(".*", "__pycache__", "target", "logs")
         for name in ("orchestration", "ingestion", "expectations", "dbt_project"):
             shutil.copytree(CHECKOUT / name, folder / "project" / name, ignore=copied)
         shutil.copy(CHECKOUT / "pyproject.toml", folder / "project")
