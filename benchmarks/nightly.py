@@ -172,6 +172,7 @@ def make_plain_project(folder: Path, url: str) -> None:
     for name in ("flights", "weather"):
         partition = ",\n        cast(_partition as text) as _partition"
         _edit(project / f"models/staging/flights/stg_flights__{name}.sql", (partition, ""))
+    _edit(project / "models/staging/flights/_flights__models.yml", (", _partition]", "]"))
     models = project / "models/marts/flights/_flights__models.yml"
     lines = models.read_text().splitlines()
     at = [number for number, line in enumerate(lines) if line.strip() == "- name: _partition"]
