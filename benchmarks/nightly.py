@@ -173,6 +173,13 @@ def make_plain_project(folder: Path, url: str) -> None:
         partition = ",\n        cast(_partition as text) as _partition"
         _edit(project / f"models/staging/flights/stg_flights__{name}.sql", (partition, ""))
     _edit(project / "models/staging/flights/_flights__models.yml", (", _partition]", "]"))
+    _edit(
+        project / "tests/marts_keep_every_source_row.sql",
+        ("            _partition,\n", ""),
+        ("        _partition,\n", ""),
+        ("group by _partition", "group by 1"),
+        ("group by mart, _partition", "group by mart"),
+    )
     models = project / "models/marts/flights/_flights__models.yml"
     lines = models.read_text().splitlines()
     at = [number for number, line in enumerate(lines) if line.strip() == "- name: _partition"]

@@ -13,6 +13,9 @@ REQUEST = (
 )
 STAGES = ["initialize", "extract", "validate", "transform", "gate", "publish", "notify"]
 
+HISTORY = {"checkpoints", "run_stages", "messages", "verdicts"}
+UNTOLD: tuple[list[str], list[str]] = ([], [repr(("notify", "failed"))])
+
 OBSERVATIONS = {
     "runs": "select run_id, status, outcome, failure, version_id from ops.runs",
     "run_partitions": "select resource, window_name, revision, state from ops.run_partitions",
@@ -84,7 +87,11 @@ def observe(sluice: Sluice) -> dict[str, Any]:
 
 def differences(sluice: Sluice, undisturbed: dict[str, Any]) -> dict[str, Any]:
     """name → (what is missing, what is too much)."""
-    seen = observe(sluice)
+    return compare(undisturbed, observe(sluice))
+
+
+def compare(undisturbed: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """name → (what is missing, what is too much)."""
     return {
         name: (
             _without(undisturbed.get(name, ()), seen.get(name, ())),
@@ -93,6 +100,17 @@ def differences(sluice: Sluice, undisturbed: dict[str, Any]) -> dict[str, Any]:
         for name in sorted({*undisturbed, *seen})
         if undisturbed.get(name) != seen.get(name)
     }
+
+
+def unexplained(found: dict[str, Any], first_code: int) -> dict[str, Any]:
+    """The differences without what rightly stays written of how the first process ended."""
+    if first_code > 0:
+        # It ended the run as failed, has told its owner so, and kept the attempts that failed.
+        return {name: what for name, what in found.items() if name not in HISTORY}
+    if first_code == 0 and found.get("unfinished") == UNTOLD:
+        # It ended the run well but could tell nobody; the second process delivered the message.
+        return {name: what for name, what in found.items() if name != "unfinished"}
+    return found
 
 
 def _without(these: Any, those: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from observation import REQUEST, STAGES, differences
+from observation import REQUEST, STAGES, differences, unexplained
 from sabotage import SHARED, Kind, Sabotage
 from warm import WarmSluice
 
@@ -26,9 +26,6 @@ MATRIX = [
     # A process that is only paused goes on by itself; test_paused and test_two_publishers wake them.
     for kind in (Kind.SIGKILL, Kind.EXCEPTION, Kind.CUT, Kind.RESTART)
 ]
-HISTORY = {"checkpoints", "run_stages", "messages", "verdicts"}
-# (too much, too little): what stays written of a run that could tell nobody.
-UNTOLD: tuple[list[str], list[str]] = ([], [repr(("notify", "failed"))])
 # `make test` draws a sample, another one for another SLUICE_TEST_SEED; `make test-crash` does all.
 DICE = random.Random(os.environ.get("SLUICE_TEST_SEED", "sluice"))
 SAMPLE = int(os.environ.get("SLUICE_TEST_MATRIX", "3"))
@@ -57,13 +54,7 @@ def test_a_failure_at_any_point_leaves_no_trace_after_resuming(
     assert (sluice.home / "struck").read_text().startswith(kind), first.stderr[-2000:]
     last = replace(sluice, home=tmp_path).json(*REQUEST)
     assert last["outcome"] in {"published", "unchanged"}
-    found = differences(sluice, undisturbed)
-    if first.returncode > 0:
-        # A run that ended as failed has told its owner so, and kept the attempts that failed.
-        found = {name: what for name, what in found.items() if name not in HISTORY}
-    elif first.returncode == 0 and found.get("unfinished") == UNTOLD:
-        # It had ended as published, telling nobody; its message was delivered by the second run.
-        del found["unfinished"]
+    found = unexplained(differences(sluice, undisturbed), first.returncode)
     assert found == {}, first.stderr[-3000:]
 
 
