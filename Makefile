@@ -10,7 +10,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 	--no-annotate --no-strip-extras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-crash benchmark-checkpoint benchmark-nightly benchmark-scale benchmark-publish \
+.PHONY: help demo test test-crash test-campaign benchmark-checkpoint benchmark-nightly benchmark-scale benchmark-publish \
 	benchmark-published-reads check format lock clean
 
 help: ## Show the targets
@@ -34,6 +34,10 @@ test: $(READY) ## Run the whole test suite
 
 test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred runs killed at random
 	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_RUNS=100 "$(BIN)/python" -m pytest -n 2 --dist worksteal -o timeout=14400 tests/crash
+
+test-campaign: $(READY) ## The long tests, and many more examples of the others (hours)
+	@SLUICE_TEST_EFFORT=20 SLUICE_TEST_VERSIONS=20 SLUICE_TEST_DAMAGE=all \
+		"$(BIN)/python" -m pytest -n 2 --dist worksteal -o timeout=14400 --ignore tests/crash tests
 
 $(BENCH)/.ready: $(READY) requirements-benchmark.txt
 	@test -x "$(BENCH)/bin/python" || "$(BIN)/python" -m venv "$(BENCH)"

@@ -1,11 +1,23 @@
-"""How long tests go on that could go on for ever: `make test` draws a few examples, campaigns draw many."""
+"""How much the tests do that could go on for ever: `make test` draws a few, campaigns do all."""
 
 import os
-from typing import Any
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
 
+Case = TypeVar("Case")
+# Another seed draws others. All workers of one run must draw the same.
+SEED = os.environ.get("SLUICE_TEST_SEED", "sluice")
 EFFORT = int(os.environ.get("SLUICE_TEST_EFFORT", "1"))
+
+
+def draw(cases: Sequence[Case], usual: int) -> list[Case]:
+    """So many of the cases, in their order; more with more effort."""
+    wanted = min(len(cases), usual * EFFORT)
+    chosen = random.Random(SEED).sample(range(len(cases)), wanted)
+    return [cases[number] for number in sorted(chosen)]
 
 
 def few(examples: int, **options: Any) -> settings:
