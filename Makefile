@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := $(VENV)/benchmark
+# More than there are cores: many tests wait for processes that they stop, cut off or outlive.
+WORKERS ?= 3
 QUIET := --quiet --disable-pip-version-check
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-strip-extras
@@ -30,14 +32,14 @@ demo: $(READY) ## Load two months of flights and publish them
 	@"$(BIN)/sluice" demo
 
 test: $(READY) ## Run the whole test suite
-	@"$(BIN)/python" -m pytest -n 2 --dist worksteal -m "not campaign"
+	@"$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal -m "not campaign"
 
 test-crash: $(READY) ## Every fault point times every kind of failure, and a hundred runs killed at random
-	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_RUNS=100 "$(BIN)/python" -m pytest -n 2 --dist worksteal -o timeout=14400 tests/crash
+	@SLUICE_TEST_MATRIX=100000 SLUICE_TEST_RUNS=100 "$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal -o timeout=14400 tests/crash
 
 test-campaign: $(READY) ## The long tests, and many more examples of the others (hours)
 	@SLUICE_TEST_EFFORT=20 SLUICE_TEST_VERSIONS=20 SLUICE_TEST_DAMAGE=all \
-		"$(BIN)/python" -m pytest -n 2 --dist worksteal -o timeout=14400 --ignore tests/crash tests
+		"$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal -o timeout=14400 --ignore tests/crash tests
 
 $(BENCH)/.ready: $(READY) requirements-benchmark.txt
 	@test -x "$(BENCH)/bin/python" || "$(BIN)/python" -m venv "$(BENCH)"
