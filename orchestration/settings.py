@@ -26,6 +26,7 @@ class Settings(BaseSettings):
     warehouse_url: SecretStr | None = None
     roles_secret: SecretStr | None = None
     analyst_url: SecretStr | None = None
+    reviewer_url: SecretStr | None = None
     project_dir: Path = Path(__file__).resolve().parent.parent
     home: Path | None = None
     cache_dir: Path | None = None

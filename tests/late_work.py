@@ -57,7 +57,7 @@ FETCHED = Fetched(
 TABLES = [
     *("runs", "run_partitions", "run_stages", "checkpoints", "attempts", "outbox", "artifacts"),
     *("manifests", "manifest_artifacts", "relations", "versions", "version_models", "verdicts"),
-    *("judgements", "partition_extremes"),
+    *("judgements", "partition_extremes", "breaches", "waivers"),
     *("publications", "publication_pointer", "slot_views", "published_models", "operator_actions"),
 ]
 

@@ -56,6 +56,8 @@ OBSERVATIONS = {
     "from ops.verdicts",
     "judgements": "select subject, rule, version_id, verdict, partitions, based_on "
     "from ops.judgements",
+    "breaches": "select version_id, subject, expectation, partition, content, failing "
+    "from ops.breaches",
     "partition_extremes": "select partition_key, column_name, least, greatest "
     "from ops.partition_extremes",
     "publications": "select pipeline, version_id, previous_version_id, kind, slot, run_id "

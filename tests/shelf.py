@@ -139,8 +139,8 @@ class Shelf:
             )
             for model, (relation, key) in models.items():
                 self.owner.execute(
-                    "insert into ops.version_models values (%s, %s, %s, %s, true, '{}', '{}')",
-                    [found, model, relation, key],
+                    "insert into ops.version_models values (%s, %s, %s, %s, true, '{}', %s)",
+                    [found, model, relation, key, [RESOURCE] if model == "readings" else []],
                 )
             self.under[found] = read_under_test(self.runner, found, manifest)
         return found

@@ -10,6 +10,7 @@ from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
 from orchestration.cli.quarantine_commands import quarantine
+from orchestration.cli.review_commands import review
 from orchestration.cli.triggering import TRIGGER_COMMANDS
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ sources = typer.Typer(help="Where data comes from.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 app.add_typer(versions, name="versions")
 app.add_typer(quarantine, name="quarantine")
+app.add_typer(review, name="review")
 app.add_typer(gates, name="gates")
 app.add_typer(sources, name="sources")
 

@@ -80,7 +80,7 @@ class Reviewers:
         self._directory = settings.pipelines_dir
         self._pipelines: dict[str, PipelineSpec | None] = {}
 
-    def of(self, pipeline: str, resource: str) -> dict[str, str | None]:
+    def of(self, pipeline: str, resource: str | None) -> dict[str, str | None]:
         """`owner` of the resource and `reviewer` of the pipeline; None where no file says it."""
         if pipeline not in self._pipelines:
             self._pipelines[pipeline] = self._read(pipeline)

@@ -14,17 +14,15 @@ from orchestration.cli.quarantine_show import in_use, parse_entry
 from orchestration.cli.reading import fetch, reading, rows_of
 from orchestration.cli.run import drive, print_summary
 from orchestration.cli.session import (
-    open_warehouse,
-    operator_name,
+    deciding,
     prepare_logs,
     read_settings,
     start_services,
 )
 from orchestration.errors import EXIT_CODES, ConfigurationError, FailureKind
 from orchestration.faultpoints import FaultPoint, reach
-from orchestration.settings import Settings
 from orchestration.triggers.retry import request_retries, retry_request
-from orchestration.warehouse.connections import Role, Warehouse
+from orchestration.warehouse.connections import Role
 from orchestration.warehouse.decisions import discard_records, release_partition
 
 
@@ -36,7 +34,7 @@ def retry(
     settings = read_settings()
     prepare_logs(settings)
     warehouse = start_services(settings, say)
-    with deciding(settings, warehouse) as connection:
+    with deciding(settings) as connection:
         requested = request_retries(
             connection, numbers, corrections, environ=os.environ, reason=reason
         )
@@ -63,9 +61,9 @@ def retry(
 
 def discard(entries: Sequence[str], *, reason: str, as_json: bool) -> None:
     numbers = [_record(entry) for entry in dict.fromkeys(entries)]
-    _require_reason(reason)
+    require_reason(reason)
     settings = read_settings()
-    with deciding(settings, open_warehouse(settings)) as connection:
+    with deciding(settings) as connection:
         decided = discard_records(connection, numbers, reason)
         reach(FaultPoint.QUARANTINE_AFTER_DECISION)
     rows = [
@@ -83,12 +81,12 @@ def discard(entries: Sequence[str], *, reason: str, as_json: bool) -> None:
 
 
 def release(name: str, *, reason: str, pipeline: str | None, as_json: bool) -> None:
-    _require_reason(reason)
+    require_reason(reason)
     with reading(Role.REVIEWER) as connection:
         row = _find_partition(connection, name, pipeline)
         before = in_use(connection, row)
     settings = read_settings()
-    with deciding(settings, open_warehouse(settings)) as connection:
+    with deciding(settings) as connection:
         is_new = release_partition(connection, row["artifact_id"], reason)
         reach(FaultPoint.QUARANTINE_AFTER_DECISION)
         rules = fetch(
@@ -115,12 +113,6 @@ def release(name: str, *, reason: str, pipeline: str | None, as_json: bool) -> N
     print_rows("released from", ["rule", "error"], rules, "no rule kept it out")
 
 
-def deciding(settings: Settings, warehouse: Warehouse) -> psycopg.Connection:
-    """A connection of the reviewer's that says who gives the command, for what is kept for ever."""
-    operator = operator_name(settings, warehouse)
-    return warehouse.connect(Role.REVIEWER, autocommit=True, **{"sluice.operator": operator})
-
-
 def _record(entry: str) -> int:
     kind, number = parse_entry(entry)
     if kind != "record":
@@ -132,7 +124,7 @@ def _record(entry: str) -> int:
     return number
 
 
-def _require_reason(reason: str) -> None:
+def require_reason(reason: str) -> None:
     if not reason.strip():
         raise ConfigurationError(
             "a decision needs a reason; say why with --reason", code="no_reason"

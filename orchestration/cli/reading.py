@@ -7,7 +7,12 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from orchestration.cli.session import open_for_analyst, open_warehouse, read_settings
+from orchestration.cli.session import (
+    open_for_analyst,
+    open_for_reviewer,
+    open_warehouse,
+    read_settings,
+)
 from orchestration.errors import ConfigurationError
 from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role
@@ -17,8 +22,8 @@ from orchestration.warehouse.connections import Role
 def reading(role: Role = Role.RUNNER) -> Iterator[psycopg.Connection]:
     """A read-only connection. Raises `ConfigurationError` before the first `sluice init`."""
     settings = read_settings()
-    analyst = role is Role.ANALYST
-    warehouse = open_for_analyst(settings) if analyst else open_warehouse(settings)
+    opened = {Role.ANALYST: open_for_analyst, Role.REVIEWER: open_for_reviewer}
+    warehouse = opened.get(role, open_warehouse)(settings)
     try:
         connection = warehouse.connect(role, autocommit=True, default_transaction_read_only="on")
     except psycopg.OperationalError as error:

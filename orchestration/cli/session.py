@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
+import psycopg
 from pydantic import ValidationError
 
 from orchestration.errors import ConfigurationError, DestinationFailure
@@ -68,6 +69,16 @@ def open_for_analyst(settings: Settings) -> Warehouse:
     return Warehouse(settings.analyst_url.get_secret_value(), login=Role.ANALYST)
 
 
+def open_for_reviewer(settings: Settings) -> Warehouse:
+    """The warehouse for who decides: the reviewer's own login, if one is given.
+
+    Raises like `open_warehouse`.
+    """
+    if settings.reviewer_url is None:
+        return open_warehouse(settings)
+    return Warehouse(settings.reviewer_url.get_secret_value(), login=Role.REVIEWER)
+
+
 def start_services(settings: Settings, say: Callable[[str], None]) -> Warehouse:
     """Starts what is not running, brings the warehouse up to date, and tells sources where to look."""
     from orchestration.warehouse.setup import is_set_up, set_up
@@ -111,6 +122,18 @@ def prepare_analyst(settings: Settings, warehouse: Warehouse) -> None:
         settings.dbt_project_dir / "profiles.yml", warehouse.url(Role.ANALYST), analyst_schema()
     )
     add_stand_ins(warehouse, analyst_schema())
+
+
+def deciding(settings: Settings) -> psycopg.Connection:
+    """A connection of the reviewer's that says who gives the command, for what is kept for ever.
+
+    In autocommit. A login of the reviewer's own says it by itself.
+    """
+    warehouse = open_for_reviewer(settings)
+    if warehouse.login is not None:
+        return warehouse.connect(Role.REVIEWER, autocommit=True)
+    operator = operator_name(settings, warehouse)
+    return warehouse.connect(Role.REVIEWER, autocommit=True, **{"sluice.operator": operator})
 
 
 def operator_name(settings: Settings, warehouse: Warehouse) -> str:

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import psycopg
+
 from expectations.gate import evaluate_many
 from expectations.parameters import Value
+from expectations.scope import is_aggregate
 from expectations.subject import PARTITION, Subject
 from expectations.suite import Suite
 from ingestion.partitions import SNAPSHOT
@@ -18,6 +21,15 @@ from orchestration.pipelines.spec import PipelineSpec
 from orchestration.preview.base import Base
 from orchestration.preview.plan import PreviewPlan, Tree
 from orchestration.settings import Settings
+from orchestration.stages.breaches import (
+    content_of_rows,
+    data_of,
+    failed_results,
+    in_the_way,
+    note_waivers,
+    resources_behind,
+    verdict_of,
+)
 from orchestration.stages.suites import meaning, refuse_errors, suite_parameters
 from orchestration.stages.version_suite_files import read_version_suite
 from orchestration.stages.version_tests import DBT_TESTS, as_result, refuse_broken
@@ -25,6 +37,7 @@ from orchestration.warehouse.dbt.data_tests import TestOutcome, chosen_tests, ru
 from orchestration.warehouse.dbt.session import DbtSession
 from orchestration.warehouse.dbt.test_changes import changed_tests
 from orchestration.warehouse.names import staging_table
+from orchestration.warehouse.waivers import Breach, find_waivers
 
 # The suite of a model that is new and was not selected.
 LEFT_OUT = "left_out"
@@ -49,8 +62,12 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Gate:
-    """Judges what a preview built; `session` is dbt as the analyst, on the base's data."""
+    """Judges what a preview built; `session` is dbt as the analyst, on the base's data.
 
+    `connection` is the analyst's too.
+    """
+
+    connection: psycopg.Connection
     settings: Settings
     pipeline: PipelineSpec
     base: Base
@@ -66,8 +83,11 @@ class Gate:
         return [*self._suites(), self._data_tests()]
 
     def is_refused(self, judgement: Judgement) -> bool:
-        accepted = {item.value for item in self.pipeline.stages.gate.acceptance.verdicts}
-        return judgement.status not in {*accepted, LEFT_OUT}
+        return judgement.status not in {*self._accepted, "waived", LEFT_OUT}
+
+    @property
+    def _accepted(self) -> set[str]:
+        return {item.value for item in self.pipeline.stages.gate.acceptance.verdicts}
 
     def _suites(self) -> Iterator[Judgement]:
         hashes = meaning(self.settings.suites_dir, self.pipeline.suites)
@@ -86,13 +106,38 @@ class Gate:
         )
         found = dict(zip(due, verdicts, strict=True))
         refuse_errors(found)
-        for name in suites:
+        for name, suite in suites.items():
             if name in found:
-                said = found[name].to_dict()
+                said = self._waived(name, suite, found[name].to_dict())
                 yield Judgement(name, said["status"], said)
             else:
                 known = self.base.verdicts.get(name)
                 yield Judgement(name, known.status if known else LEFT_OUT)
+
+    def _waived(self, name: str, suite: Suite, said: dict[str, Any]) -> dict[str, Any]:
+        """The verdict with what reviewers have waived of it, in partitions of the same data."""
+        severities = in_the_way(self._accepted)
+        resources = resources_behind(suite.name, self.tree.graph.by_name)
+        rows = {e.expectation_id for e in suite.expectations if not is_aggregate(e.type, e.scope)}
+        for result in failed_results(said, severities):
+            failed = result["expectation_id"]
+            breaches = [
+                Breach(
+                    *(name, failed, result["type"], result["reason"], str(result["severity"])),
+                    rule=None,
+                    partition=partition,
+                    content=content_of_rows(
+                        name, failed, partition, data_of(partition, resources, self._windowed)
+                    ),
+                    failing=count,
+                )
+                for partition, count in (result["partitions"] or {}).items()
+                if failed in rows
+            ]
+            used = find_waivers(self.connection, self.pipeline.name, breaches)
+            note_waivers(result, breaches, used.values())
+        said["status"] = verdict_of(said["results"], severities, said["status"])
+        return said
 
     def _says_something_new(self, name: str, suite: Suite, hashes: Mapping[str, str]) -> bool:
         """Whether the rule changed, or any model that it judges or reads."""

@@ -133,7 +133,7 @@ def preview(asked: Preview) -> Previewed:
         build_models(schema, session, made, tree, base, sources)
         add_stand_ins(asked.warehouse, asked.schema)
         asked.progress.update("gate", "evaluating what changed")
-        gate = Gate(asked.settings, asked.pipeline, base, made, tree, session)
+        gate = Gate(schema.connection, asked.settings, asked.pipeline, base, made, tree, session)
         judgements = tuple(gate.judge())
         asked.progress.update("compare", f"with {base.version.version_id}")
         before, after = preview_sides(schema.connection, base, made, tree, planned.after)

@@ -16,7 +16,7 @@ from orchestration.runs.diagnosis import diagnose
 from orchestration.sql.queries import query
 
 TREND_RUNS = 12
-_RANKS = ("error", "failed", "warning", "info", "passed")
+_RANKS = ("error", "failed", "waived", "warning", "info", "passed")
 
 Row = Mapping[str, Any]
 
@@ -34,9 +34,11 @@ class Expectation:
 
     @property
     def status(self) -> str:
-        """passed, failed, or the severity of what did not hold: warning or info."""
+        """passed, failed, waived, or the severity of what did not hold: warning or info."""
         if self.result.get("error"):
             return "error"
+        if self.result.get("waived"):
+            return "waived"
         if self.result["success"]:
             return "passed"
         severity = str(self.result["severity"])
@@ -79,6 +81,7 @@ class RunReport:
     rules: Sequence[Row] = ()
     lineage: Sequence[Row] = ()
     decisions: Sequence[Row] = ()
+    waivers: Sequence[Row] = ()
     previous_version: str | None = None
 
 
@@ -102,6 +105,7 @@ def read_report(connection: psycopg.Connection, run: Run) -> RunReport:
         rules=_rows(connection, "report_rules", values),
         lineage=_rows(connection, "report_lineage", values) if run.version_id else (),
         decisions=_rows(connection, "report_decisions", values),
+        waivers=_rows(connection, "report_waivers", values) if run.version_id else (),
         previous_version=previous,
     )
 

@@ -44,7 +44,7 @@ def _template() -> Template:
 
 def _counts(report: RunReport) -> dict[str, int]:
     """How many expectations came out how."""
-    counts = dict.fromkeys(("failed", "error", "warning", "info", "passed"), 0)
+    counts = dict.fromkeys(("failed", "error", "waived", "warning", "info", "passed"), 0)
     for verdict in report.verdicts:
         for expectation in verdict.results:
             counts[expectation.status] += 1

@@ -102,7 +102,7 @@ def same_request(run: Run) -> str:
 def _by_kind(run: Run, again: str, show: str) -> Advice:
     if run.failure is None:
         if run.outcome is Outcome.DEGRADED:
-            return Advice(_refresh(run), f"sluice quarantine list --run {run.run_id}")
+            return Advice(refreshed_request(run), f"sluice quarantine list --run {run.run_id}")
         return Advice(show)
     at_gate = run.failure["stage"] in {StageName.GATE, StageName.PUBLISH}
     match FailureKind(run.failure["kind"]):
@@ -111,14 +111,14 @@ def _by_kind(run: Run, again: str, show: str) -> Advice:
                 f"sluice replay {run.run_id} --stage gate", f"sluice gates show {run.run_id}"
             )
         case FailureKind.QUALITY:
-            return Advice(_refresh(run), f"sluice quarantine list --run {run.run_id}")
+            return Advice(refreshed_request(run), f"sluice quarantine list --run {run.run_id}")
         case FailureKind.CONFIGURATION:
             return Advice(again, "sluice check")
         case _:
             return Advice(again, show)
 
 
-def _refresh(run: Run) -> str:
+def refreshed_request(run: Run) -> str:
     """Fetches again what a source has corrected; one that is under way is joined."""
     days = _days(run)
     if not days:

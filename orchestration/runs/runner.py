@@ -17,7 +17,7 @@ from orchestration.failures import classify
 from orchestration.failures.backoff import backoff_s
 from orchestration.identity import RunId
 from orchestration.logs import bind, get_logger
-from orchestration.model import Outcome
+from orchestration.model import Outcome, Run
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.runs.budget import Budget, stop_on_sigterm
 from orchestration.runs.cancellation import (
@@ -111,7 +111,7 @@ def execute_run(
             work_dir=work,
         )
         stack.callback(_close, context)
-        drive = Drive(context, heartbeat, repeats_finished=run.status == "finished")
+        drive = Drive(context, heartbeat, repeats_finished=_ended_well(run))
         try:
             ended = _until_it_ends(context, drive, heartbeat)
             return summarize(
@@ -184,7 +184,12 @@ def _hold_run(context: StageContext, drive: Drive, heartbeat: Heartbeat) -> None
     heartbeat.take_up(renewed)
     # Somebody else may have brought it to its end and given it back meanwhile.
     context.run = get_run(connection, context.run.run_id)
-    drive.repeats_finished = context.run.status == "finished"
+    drive.repeats_finished = _ended_well(context.run)
+
+
+def _ended_well(run: Run) -> bool:
+    """Whether there is nothing left to do; a held run goes on once somebody has decided."""
+    return run.status == "finished" and run.outcome is not Outcome.HELD
 
 
 def _is_taken(context: StageContext) -> bool:

@@ -1,10 +1,12 @@
 """Gate: suites and dbt's data tests judge a version before anybody sees it.
 
-A verdict that is not accepted holds the version; what is published stays. A suite that could not be
-evaluated is an error of the stage, never a verdict on the data.
+A verdict that is not accepted holds the version until a reviewer decides; what is published stays. A
+suite that could not be evaluated is an error of the stage, never a verdict on the data.
 """
 
 from collections.abc import Iterator, Sequence
+
+import psycopg
 
 from orchestration.errors import QualityFailure
 from orchestration.faultpoints import FaultPoint, reach
@@ -26,6 +28,7 @@ from orchestration.stages.under_test import read_under_test
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import Lease, assert_fence, build_lease
 from orchestration.warehouse.versions import create_version_views
+from orchestration.warehouse.waivers import count_waivers, last_decision
 
 
 class GateStage:
@@ -55,12 +58,18 @@ class GateStage:
 
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
         """A verdict is a fact about an immutable version; it is asked for again only when another
-        verdict, by other rules, has had the last word on the version's state."""
-        row = context.connection.execute(
-            "select state from ops.versions where version_id = %s", [context.memory["version_id"]]
-        ).fetchone()
-        may_pass = row is not None and row[0] in ("passed", "published", "retired")
-        return {unit for unit, found in checkpoints.items() if may_pass or found.result["refused"]}
+        verdict, by other rules, or a reviewer has had the last word since."""
+        state = _state(context.connection, context.memory["version_id"])
+        waivers = count_waivers(context.connection, context.pipeline.name)
+        return {
+            unit
+            for unit, found in checkpoints.items()
+            if (
+                found.result.get("waivers", 0) == waivers
+                if found.result["refused"]
+                else state in ("passed", "published", "retired")
+            )
+        }
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         [claim] = claims
@@ -75,11 +84,11 @@ class GateStage:
         reach(FaultPoint.GATE_AFTER_SUITES)
         judging.run_tests()
         reach(FaultPoint.GATE_AFTER_TESTS)
-        statuses = judging.statuses
-        refused = sorted(name for name in statuses if statuses[name] not in judging.accepted)
         with context.connection.transaction():
             judging.record(claim.lease)
+            refused = judging.refused
             _settle(context, version, claim.lease, passed=not refused)
+            waivers = count_waivers(context.connection, context.pipeline.name)
             if not refused:
                 # A candidate's own schema has served; that of a held version is for its reviewer.
                 context.connection.execute("select ops.drop_version_schema(%s)", [version])
@@ -87,25 +96,46 @@ class GateStage:
         yield UnitDone(
             claim.unit,
             output_ref="refused" if refused else "passed",
-            checksum=digest(statuses),
-            result={"verdicts": statuses, "refused": refused},
+            checksum=digest(judging.statuses),
+            result={"verdicts": judging.statuses, "refused": refused, "waivers": waivers},
         )
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
         [checkpoint] = finished.values()
         refused = checkpoint.result["refused"]
-        if not refused:
-            return Conclusion(checkpoint.output_ref or "")
         version = context.memory["version_id"]
+        output = checkpoint.output_ref or ""
+        if _state(context.connection, version) == "rejected" and (
+            rejection := last_decision(context.connection, version)
+        ):
+            return Conclusion(
+                output,
+                held=QualityFailure(
+                    f"version {version} is {rejection}; it is not published. Correct the data, the "
+                    "model or the rule, and repeat the run; what was set aside comes back with: "
+                    "sluice quarantine release",
+                    code="version_rejected",
+                ),
+            )
+        if not refused:
+            return Conclusion(output)
         return Conclusion(
-            checkpoint.output_ref or "",
+            output,
             held=QualityFailure(
                 f"version {version} is held: {', '.join(refused)} did not pass. See which "
                 f"expectations with: sluice gates show {context.run.run_id}; what is published stays "
-                "until the data or the rule is corrected and the run is repeated",
+                "until the data or the rule is corrected and the run is repeated, or a reviewer "
+                f"decides: sluice review show {version}",
                 code="gate_failed",
             ),
         )
+
+
+def _state(connection: psycopg.Connection, version: VersionId) -> str | None:
+    row = connection.execute(
+        "select state from ops.versions where version_id = %s", [version]
+    ).fetchone()
+    return row[0] if row else None
 
 
 def _settle(context: StageContext, version: VersionId, lease: Lease, *, passed: bool) -> None:

@@ -1,9 +1,10 @@
 """One gate at work: suites and data tests on a version, on what no earlier gate has accepted.
 
-Nothing is written before `record`, and that in the caller's transaction.
+Nothing is written before `record`, and that in the caller's transaction. There it is also that what
+reviewers have waived is taken into account.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,13 @@ from expectations.gate import evaluate_many
 from expectations.verdict import Verdict
 from orchestration.model import StageName
 from orchestration.stages.base import StageContext
+from orchestration.stages.breaches import (
+    BreachFinder,
+    failed_results,
+    in_the_way,
+    note_waivers,
+    verdict_of,
+)
 from orchestration.stages.suites import meaning, record_verdicts, refuse_errors
 from orchestration.stages.transform import dbt_session, load_project
 from orchestration.stages.under_test import UnderTest
@@ -34,6 +42,7 @@ from orchestration.warehouse.judgements import (
     record_extremes,
     record_judgements,
 )
+from orchestration.warehouse.waivers import Breach, find_waivers, record_breaches
 
 if TYPE_CHECKING:
     from orchestration.warehouse.dbt.data_tests import TestOutcome
@@ -43,7 +52,11 @@ _TEST_VERDICTS = {"pass": "passed", "warn": "warned", "fail": "failed"}
 
 @dataclass
 class Judging:
-    """`bases` says for each rule what was accepted before; `said` is what was found now."""
+    """`bases` says for each rule what was accepted before; `said` is what was found now.
+
+    `outcomes` are those of data tests. Once recorded, `breaches` are what stands in the version's way,
+    `waived` the waivers that were used, by rule.
+    """
 
     context: StageContext
     under: UnderTest
@@ -51,19 +64,28 @@ class Judging:
     suite_rules: list[SuiteRule] = field(default_factory=list)
     test_rules: list[TestRule] = field(default_factory=list)
     said: dict[Rule, str] = field(default_factory=dict)
-    verdicts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
     unread: Unread = field(default_factory=dict)
+    outcomes: list[tuple[TestRule, "TestOutcome"]] = field(default_factory=list)
+    breaches: list[Breach] = field(default_factory=list)
+    waived: dict[Rule, list[int]] = field(default_factory=dict)
 
     @property
     def statuses(self) -> dict[str, str]:
         """suite → its verdict; dbt's data tests are one of them."""
         return {name: str(verdict["status"]) for name, verdict in self.verdicts.items()}
 
+    @property
+    def refused(self) -> list[str]:
+        """The suites whose verdict does not let the version pass."""
+        statuses = self.statuses
+        return sorted(name for name, said in statuses.items() if said not in self.accepted)
+
     @cached_property
     def accepted(self) -> frozenset[str]:
         """The verdicts that let a version pass."""
         policy = self.context.pipeline.stages.gate.acceptance
-        return frozenset(item.value for item in policy.verdicts)
+        return frozenset({"waived", *(item.value for item in policy.verdicts)})
 
     def evaluate_suites(self) -> None:
         """Raises for the first suite that cannot be evaluated."""
@@ -106,13 +128,19 @@ class Judging:
         outcomes: list[TestOutcome] = []
         if due:
             outcomes = judge.run(dbt_session(context, Role.GATE, manifest), due, self.bases)
-        status = {outcome.unique_id: _TEST_VERDICTS[outcome.status] for outcome in outcomes}
-        self.said |= {each.rule: status[each.test.unique_id] for each in due}
+        found = {outcome.unique_id: outcome for outcome in outcomes}
+        self.outcomes = [(each, found[each.test.unique_id]) for each in due]
+        self.said |= {each.rule: _TEST_VERDICTS[it.status] for each, it in self.outcomes}
         self.verdicts[DBT_TESTS] = tests_as_verdict(outcomes, self.test_rules, self.bases)
 
     def record(self, lease: Lease) -> None:
-        """Keeps verdicts, what was accepted, and what was read; in the caller's transaction."""
+        """Keeps verdicts, what was accepted and what was not, and what was read; in the caller's
+        transaction, which from here on no approval of the version comes between."""
         context = self.context
+        context.connection.execute(
+            "select from ops.versions where version_id = %s for update", [self.under.version_id]
+        )
+        self._weigh()
         hashes = meaning(context.settings.suites_dir, context.pipeline.suites)
         hashes[DBT_TESTS] = context.code.dbt
         verdict_ids = record_verdicts(
@@ -133,18 +161,70 @@ class Judging:
             self.under.version_id,
             self._judged(verdict_ids),
         )
+        record_breaches(
+            context.connection,
+            lease,
+            self.under.version_id,
+            context.run.run_id,
+            self.breaches,
+        )
         for (model, column), partitions in self.unread.items():
             slices = self.under.slices[model]
             record_extremes(context.connection, lease, slices, column, partitions)
 
+    def _weigh(self) -> None:
+        """Takes what reviewers have waived out of what failed; the rest stands in the way."""
+        severities = in_the_way(self.accepted)
+        found = list(self._failed(severities))
+        waivers = find_waivers(
+            self.context.connection,
+            self.context.pipeline.name,
+            [breach for _, _, _, breaches in found for breach in breaches],
+        )
+        for rule, name, result, breaches in found:
+            used = [waivers[breach] for breach in breaches if breach in waivers]
+            self.breaches += [breach for breach in breaches if breach not in waivers]
+            if not used:
+                continue
+            note_waivers(result, breaches, used)
+            self.waived.setdefault(rule, []).extend(each.waiver_id for each in used)
+            verdict = self.verdicts[name]
+            verdict["status"] = verdict_of(verdict["results"], severities, verdict["status"])
+            of_rule = [each for owner, _, each, _ in found if owner == rule]
+            self.said[rule] = verdict_of(of_rule, severities, self.said[rule])
+
+    def _failed(
+        self, severities: Collection[str]
+    ) -> Iterator[tuple[Rule, str, dict[str, Any], list[Breach]]]:
+        """Each failed result of these severities: its rule, its suite, and what is broken."""
+        finder = BreachFinder(
+            self.context.connection, self.context.pipeline.name, self.under, self._contents
+        )
+        by_id = {
+            (each.name, item.expectation_id): each
+            for each in self.suite_rules
+            for item in each.group.items
+        }
+        for name in self.context.pipeline.suites:
+            for result in failed_results(self.verdicts[name], severities):
+                each = by_id[name, result["expectation_id"]]
+                changed = self._changed(each.rule)
+                yield each.rule, name, result, finder.of_expectation(each, result, changed)
+        tests = {each.test.name: (each, outcome) for each, outcome in self.outcomes}
+        for result in failed_results(self.verdicts.get(DBT_TESTS, {"results": []}), severities):
+            test, outcome = tests[result["type"]]
+            breach = finder.of_test(test, outcome, self._changed(test.rule))
+            yield test.rule, DBT_TESTS, result, [breach]
+
     def _judged(self, verdict_ids: Mapping[str, int]) -> Iterator[Judged]:
-        """What is accepted of the version: as it was found now, or because nothing has changed."""
+        """What is said of the version: as it was found now, or because nothing has changed."""
         found = [(each.rule, each.name) for each in self.suite_rules]
         found += [(each.rule, DBT_TESTS) for each in self.test_rules]
         for rule, name in found:
             basis, verdict = self.bases.get(rule), self.said.get(rule, "passed")
-            if verdict in self.accepted and not (basis and basis.is_of(self.under.version_id)):
-                yield Judged(rule, verdict, basis, verdict_ids[name])
+            if not (basis and basis.is_of(self.under.version_id)):
+                waivers = tuple(self.waived.get(rule, ()))
+                yield Judged(rule, verdict, basis, verdict_ids[name], waivers)
 
     def _find_bases(self, rules: Iterable[Rule]) -> None:
         self.bases |= find_bases(

@@ -41,6 +41,7 @@ from orchestration.warehouse.fence import Lease, assert_fence, build_lease
 from orchestration.warehouse.quarantine import (
     discarded_records,
     judged_as_of,
+    rejected_rules,
     released_rules,
 )
 
@@ -213,6 +214,10 @@ def _record(
         )
         released = released_rules(connection, artifact.artifact_id)
         findings = [_waived(item, released) for item in findings]
+        findings += [
+            Finding(rule, message)
+            for rule, message in rejected_rules(connection, artifact.artifact_id)
+        ]
         if discarded := discarded_records(connection, artifact.artifact_id):
             findings.append(Finding("discarded_records", f"it has {discarded}, discarded since"))
         blocking = [item for item in findings if item.blocks]

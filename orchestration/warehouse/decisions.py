@@ -1,4 +1,5 @@
-"""The quarantine as reviewers change it: through functions of the database alone, as their role.
+"""What reviewers decide about the quarantine and held versions: through functions of the database
+alone, as their role.
 
 What a decision may change the database decides; one that is not possible comes back as a sentence that
 says why. Every one is kept for ever, with the login role.
@@ -137,6 +138,32 @@ def release_partition(connection: psycopg.Connection, artifact_id: str, reason: 
             "select quarantine.release_partition(%s, %s)", [artifact_id, reason]
         ).fetchone()
     return bool(row and row[0])
+
+
+def approve_version(connection: psycopg.Connection, version_id: str, reason: str) -> bool:
+    """Waives what stands in the way of a held version; false when that was done before.
+
+    The reviewer's connection. Raises `ConfigurationError` when it is not possible.
+    """
+    with _refusals(), connection.transaction():
+        row = connection.execute(
+            "select ops.approve_version(%s, %s)", [version_id, reason]
+        ).fetchone()
+    return bool(row and row[0])
+
+
+def reject_version(
+    connection: psycopg.Connection, version_id: str, reason: str
+) -> list[str] | None:
+    """Gives a held version up; returns the partitions set aside, None when that was done before.
+
+    The reviewer's connection. Raises `ConfigurationError` when it is not possible.
+    """
+    with _refusals(), connection.transaction():
+        row = connection.execute(
+            "select ops.reject_version(%s, %s)", [version_id, reason]
+        ).fetchone()
+    return row[0] if row else None
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""What gates have accepted, as rows: by which rule, of which version. The next gate builds on it.
+"""What gates have said, as rows: by which rule, of which version. The next gate builds on it.
 
-A judgement says that a rule was accepted for everything that a version holds. So of a later version
+An accepted judgement says that a rule holds for everything in a version. So of a later version
 only the partitions are in question that this one does not have; together with those that both have,
 nothing is left out, also of what concerns two partitions at once.
 """
@@ -50,15 +50,16 @@ class Basis:
 
 @dataclass(frozen=True)
 class Judged:
-    """A rule that a version is accepted by: for what was looked at, and for the rest by its basis.
+    """What is said of a version by one rule: of what was looked at, and of the rest by its basis.
 
-    `verdict` is on what was looked at.
+    `verdict` is on what was looked at, `waivers` are those that it rests on.
     """
 
     rule: Rule
     verdict: str
     basis: Basis | None
     verdict_id: int
+    waivers: tuple[int, ...] = ()
 
     @property
     def worst(self) -> str:
@@ -110,7 +111,9 @@ def record_judgements(
     version_id: str,
     judged: Iterable[Judged],
 ) -> None:
-    """Keeps what was accepted of this version, in the caller's transaction (the runner's).
+    """Keeps what was said of this version, in the caller's transaction (the runner's).
+
+    What is accepted is a basis of later gates; what is not says what a reviewer may waive.
 
     Raises `LeaseLost`.
     """
@@ -128,6 +131,7 @@ def record_judgements(
                     "partitions": sorted(each.basis.changed) if each.basis else None,
                     "based_on": each.basis.version_id if each.basis else None,
                     "verdict_id": each.verdict_id,
+                    "waivers": list(each.waivers),
                 }
                 for each in judged
                 if each.rule.digest is not None

@@ -186,6 +186,16 @@ def released_rules(connection: psycopg.Connection, artifact_id: str) -> dict[str
     return dict(rows)
 
 
+def rejected_rules(connection: psycopg.Connection, artifact_id: str) -> list[tuple[str, str]]:
+    """(rule, what a gate saw and who rejected it) for which a reviewer has set the partition aside."""
+    return connection.execute(
+        "select rule, error || ' (rejected by ' || decided_by || ': ' || decision_reason || ')' "
+        "from quarantine.partitions where artifact_id = %s and decision = 'discarded' "
+        "order by partition_id",
+        [artifact_id],
+    ).fetchall()
+
+
 def discarded_records(connection: psycopg.Connection, artifact_id: str) -> str | None:
     """The records of a retry that were discarded since, which it must not bring into use."""
     row = connection.execute("select quarantine.discarded_in(%s)", [artifact_id]).fetchone()

@@ -21,7 +21,7 @@ from orchestration.warehouse.partitions import is_partitioned
 from orchestration.warehouse.segments.places import STORE_SCHEMA
 from orchestration.warehouse.states import record_state
 
-_READERS = (Role.GATE, Role.RUNNER, Role.ANALYST)
+_READERS = (Role.GATE, Role.RUNNER, Role.ANALYST, Role.REVIEWER)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ from orchestration.warehouse.judgements import Judged, Rule, record_extremes, re
 from orchestration.warehouse.manifests import Manifest, record_manifest
 from orchestration.warehouse.segments.independence import record_check
 from orchestration.warehouse.versions import VersionRecord, create_version_views, record_version
+from orchestration.warehouse.waivers import Breach, record_breaches
+
+BREACH = Breach("suite", "e", "e", "Because.", "critical", "d" * 64, None, "d" * 64, None)
 
 
 @pytest.fixture
@@ -157,6 +160,10 @@ WRITES: dict[str, tuple[Role, Write]] = {
         lambda _, c, lease: record_judgements(
             c, lease, "flights", VERSION, [Judged(Rule("suite", "d" * 64), "passed", None, 1)]
         ),
+    ),
+    "record_breaches": (
+        Role.RUNNER,
+        lambda _, c, lease: record_breaches(c, lease, VERSION, RUN, [BREACH]),
     ),
     "record_extremes": (
         Role.RUNNER,
