@@ -13,7 +13,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-crash test-campaign benchmark-checkpoint benchmark-nightly benchmark-scale benchmark-publish \
-	benchmark-published-reads check format lock clean
+	benchmark-published-reads benchmark-webhook check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ benchmark-publish: $(READY) ## Measure publishing under eight readers (about 5 m
 
 benchmark-published-reads: $(READY) ## Measure reading a published view beside its segments
 	@PYTHONPATH=. "$(BIN)/python" benchmarks/published_reads.py
+
+benchmark-webhook: $(READY) ## Measure keeping a message beside inserting one row
+	@PYTHONPATH=. "$(BIN)/python" benchmarks/webhook.py
 
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .

@@ -16,6 +16,12 @@ DEMO_TOKEN = "demo-token"  # noqa: S105
 DEMO_PSEUDONYM_KEY = "demo-pseudonym-key-not-for-real-data"
 
 
+_ROLES = (
+    *("runner", "extractor", "transformer", "gate", "publisher", "reviewer", "analyst"),
+    *("webhook", "console"),
+)
+
+
 class Settings(BaseSettings):
     """Environment variables, all prefixed SLUICE_; `.env.example` explains each one."""
 
@@ -27,6 +33,15 @@ class Settings(BaseSettings):
     roles_secret: SecretStr | None = None
     analyst_url: SecretStr | None = None
     reviewer_url: SecretStr | None = None
+    password_runner: SecretStr | None = None
+    password_extractor: SecretStr | None = None
+    password_transformer: SecretStr | None = None
+    password_gate: SecretStr | None = None
+    password_publisher: SecretStr | None = None
+    password_reviewer: SecretStr | None = None
+    password_analyst: SecretStr | None = None
+    password_webhook: SecretStr | None = None
+    password_console: SecretStr | None = None
     project_dir: Path = Path(__file__).resolve().parent.parent
     home: Path | None = None
     cache_dir: Path | None = None
@@ -35,6 +50,8 @@ class Settings(BaseSettings):
     pseudonym_key: SecretStr | None = None
     console_password: SecretStr | None = None
     metrics_token: SecretStr | None = None
+    console_url: str | None = None
+    alert_routes: SecretStr | None = None
     workflow: str | None = None
     log_level: str = "INFO"
 
@@ -47,6 +64,12 @@ class Settings(BaseSettings):
     def dbt_cache_dir(self) -> Path:
         """What dbt said of a project, kept for the next process; may be deleted at any time."""
         return (self.cache_dir or self.home_dir / "cache").absolute() / "dbt"
+
+    @property
+    def role_passwords(self) -> dict[str, str]:
+        """Role without its prefix → its password, for roles that have one of their own."""
+        found = {name: getattr(self, f"password_{name}") for name in _ROLES}
+        return {name: secret.get_secret_value() for name, secret in found.items() if secret}
 
     @property
     def pipelines_dir(self) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import psycopg
 
+from orchestration.checks.alerts import check_alerts
 from orchestration.checks.dbt import check_project, check_source_tables, model_columns
 from orchestration.checks.declared import (
     DeclaredPipeline,
@@ -38,6 +39,7 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
     """
     declared, findings = read_pipelines(settings.pipelines_dir, settings.project_dir)
     findings += check_published_once(declared)
+    findings += check_alerts(declared, settings)
     resources, unusable = registered_resources()
     findings += unusable
     if not unusable:

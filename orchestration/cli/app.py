@@ -11,6 +11,7 @@ from orchestration.cli.operating import OPERATOR_COMMANDS
 from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
 from orchestration.cli.quarantine_commands import quarantine
 from orchestration.cli.review_commands import review
+from orchestration.cli.role_commands import roles
 from orchestration.cli.triggering import TRIGGER_COMMANDS
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ app.add_typer(quarantine, name="quarantine")
 app.add_typer(review, name="review")
 app.add_typer(gates, name="gates")
 app.add_typer(sources, name="sources")
+app.add_typer(roles, name="roles")
 
 
 def _print_version(asked: bool) -> None:

@@ -7,6 +7,7 @@ from orchestration.cli.session import (
     prepare_logs,
     read_settings,
 )
+from orchestration.notifications.routes import read_alerts
 from orchestration.runs.cancellation import request_cancel
 from orchestration.runs.messages import deliver_left_over
 from orchestration.runs.state import get_run, resolve_run
@@ -22,7 +23,7 @@ def cancel(prefix: str, *, reason: str, wait_s: float, as_json: bool) -> None:
         run_id = resolve_run(connection, prefix).run_id
         answer = request_cancel(connection, run_id, reason=reason, wait_s=wait_s, actor=actor)
         run = get_run(connection, run_id)
-    deliver_left_over(warehouse)
+    deliver_left_over(warehouse, read_alerts(settings))
     facts = {
         "run_id": run_id,
         "cancel": answer,

@@ -8,6 +8,7 @@ from orchestration.cli.recover import worst
 from orchestration.cli.session import prepare_logs, read_settings, start_services
 from orchestration.errors import SluiceError
 from orchestration.identity import RunId
+from orchestration.notifications.routes import read_alerts
 from orchestration.pipelines.files import load_pipelines
 from orchestration.runs.messages import deliver_left_over, failure_of
 from orchestration.runs.state import get_run
@@ -30,7 +31,7 @@ def dispatch(*, flush: bool, dry_run: bool, as_json: bool) -> None:
             return
         done = run_round(settings, connection, pipelines, choose_starter(settings), flush=flush)
     answers = [_execute(settings, warehouse, run_id) for run_id in done.here]
-    deliver_left_over(warehouse)
+    deliver_left_over(warehouse, read_alerts(settings))
     if as_json:
         print_json(done.as_json() | {"runs": [answer for answer, _ in answers]})
     else:

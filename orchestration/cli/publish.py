@@ -13,6 +13,7 @@ from orchestration.cli.session import (
     read_settings,
 )
 from orchestration.code import find_main_branch, read_code
+from orchestration.notifications.routes import read_alerts
 from orchestration.pipelines.files import get_pipeline
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.pipelines.stages import OnLongReader
@@ -66,7 +67,7 @@ def publish(
             ),
             allowed=Allowed(spec.shape_changes),
         )
-    deliver_left_over(warehouse)
+    deliver_left_over(warehouse, read_alerts(settings))
     prepare_analyst(settings, warehouse)
     answer = {
         "outcome": publication.outcome,

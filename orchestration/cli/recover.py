@@ -14,6 +14,7 @@ from orchestration.cli.session import (
 from orchestration.errors import EXIT_BUSY, EXIT_CODES, FailureKind, SluiceError
 from orchestration.identity import RunId
 from orchestration.model import Outcome
+from orchestration.notifications.routes import read_alerts
 from orchestration.runs.messages import deliver_left_over, failure_of
 from orchestration.runs.recovery import Decision, Interrupted, begin_recovery, find_interrupted
 from orchestration.runs.state import get_run
@@ -57,7 +58,7 @@ def recover(*, dry_run: bool, limit: int, as_json: bool) -> None:
         if answer is not None:
             answers.append(answer)
             codes.append(code)
-    deliver_left_over(warehouse)
+    deliver_left_over(warehouse, read_alerts(settings))
     if as_json:
         print_json(answers)
     else:

@@ -53,8 +53,8 @@ def run(
             )
         request = scheduled_request(pipeline, moment or datetime.now(UTC), publish=publish)
     else:
-        days = _days(partitions)
-        _refuse_open_days(pipeline, days, moment or datetime.now(UTC))
+        days = parse_days(partitions)
+        refuse_open_days(pipeline, days, moment or datetime.now(UTC))
         request = RunRequest(
             pipeline=pipeline.name,
             days=days,
@@ -145,7 +145,7 @@ def _outlook_row(model: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _days(partitions: str | None) -> list[str]:
+def parse_days(partitions: str | None) -> list[str]:
     if partitions is None:
         raise typer.BadParameter(
             "say which days, for example 2013-01-01..2013-01-31, or what is due: --due",
@@ -157,7 +157,7 @@ def _days(partitions: str | None) -> list[str]:
         raise typer.BadParameter(str(error), param_hint="--partitions") from None
 
 
-def _refuse_open_days(pipeline: PipelineSpec, days: list[str], moment: datetime) -> None:
+def refuse_open_days(pipeline: PipelineSpec, days: list[str], moment: datetime) -> None:
     """A day that has not ended would be taken for complete, with whatever is there by now."""
     last = last_closed_day(pipeline, moment).isoformat()
     if days[-1] > last:

@@ -41,7 +41,9 @@ def open_warehouse(settings: Settings, *, start: bool = False) -> Warehouse:
     """
     secret = settings.roles_secret.get_secret_value() if settings.roles_secret else None
     if settings.warehouse_url is not None:
-        return Warehouse(settings.warehouse_url.get_secret_value(), secret)
+        return Warehouse(
+            settings.warehouse_url.get_secret_value(), secret, passwords=_role_passwords(settings)
+        )
     from orchestration.warehouse.embedded import EmbeddedServer
     from orchestration.warehouse.embedded_install import EmbeddedServerError
 
@@ -57,6 +59,10 @@ def open_warehouse(settings: Settings, *, start: bool = False) -> Warehouse:
         return Warehouse(server.url(), secret)
     except EmbeddedServerError as error:
         raise DestinationFailure(str(error), code="embedded_server", transient=False) from error
+
+
+def _role_passwords(settings: Settings) -> dict[Role, str]:
+    return {Role(f"sluice_{name}"): given for name, given in settings.role_passwords.items()}
 
 
 def open_for_analyst(settings: Settings) -> Warehouse:

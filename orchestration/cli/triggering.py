@@ -31,4 +31,40 @@ def dispatch(
     command(flush=flush, dry_run=dry_run, as_json=json)
 
 
-TRIGGER_COMMANDS = (serve, dispatch)
+def backfill(
+    pipeline: Annotated[str, typer.Option("--pipeline", help="A file in orchestration/pipelines.")],
+    partitions: Annotated[
+        str, typer.Option("--partitions", help="2013-01-01..2013-12-31, ends included.")
+    ],
+    chunk: Annotated[int, typer.Option(min=1, max=366, help="Days that are loaded together.")] = 31,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=8, help="Chunks of the pipeline loaded at once, anywhere.")
+    ] = 1,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Judge, build and publish once all are loaded.")
+    ] = False,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="The moment freshness is judged for, ISO 8601; default: now."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the chunks, change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Load many days beside what runs routinely; routine runs go first."""
+    from orchestration.cli.backfill import backfill as command
+
+    command(
+        pipeline_name=pipeline,
+        partitions=partitions,
+        chunk=chunk,
+        concurrency=concurrency,
+        publish=publish,
+        as_of=as_of,
+        dry_run=dry_run,
+        as_json=json,
+    )
+
+
+TRIGGER_COMMANDS = (serve, dispatch, backfill)

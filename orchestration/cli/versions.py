@@ -112,6 +112,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
         read_settings,
     )
     from orchestration.errors import ConfigurationError
+    from orchestration.notifications.routes import read_alerts
     from orchestration.pipelines.files import get_pipeline
     from orchestration.publication.rollback import rollback
     from orchestration.runs.messages import deliver_left_over
@@ -153,7 +154,7 @@ def roll_back(prefix: str | None, *, reason: str, pipeline: str | None, as_json:
             owner=get_pipeline(settings.pipelines_dir, name).owner.email,
             actor=actor,
         )
-    deliver_left_over(warehouse)
+    deliver_left_over(warehouse, read_alerts(settings))
     answer = {
         "outcome": publication.outcome,
         "pipeline": name,

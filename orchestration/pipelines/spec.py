@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from orchestration.model import StageName
 from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAcceptance, Declared
+from orchestration.pipelines.alerts import AlertPolicy
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.shape_changes import AllowedShapeChange
 from orchestration.pipelines.stages import Owner, Stages
@@ -132,6 +133,8 @@ class PipelineSpec(Declared):
     suites: Annotated[tuple[SuiteName, ...], AfterValidator(_check_unique)] = ()
     """Suites evaluated on every version, as paths under expectations/suites without .yml."""
     stages: Stages
+    alerts: AlertPolicy = AlertPolicy()
+    """What owners are told besides failures."""
     retention: Retention = Retention()
     """How long versions, runs, quarantine and logs are kept."""
 

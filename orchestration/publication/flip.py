@@ -52,6 +52,7 @@ class _Request:
     kind: Literal["publish", "rollback"]
     reason: str | None
     actor: str | None
+    tell: bool
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,20 @@ def publish_version(
     kind: Literal["publish", "rollback"] = "publish",
     reason: str | None = None,
     actor: str | None = None,
+    tell: bool = True,
     before_commit: Callable[[], None] | None = None,
 ) -> Publication:
     """Flips the pipeline's pointer to the version that `prepare_slot` put into the idle slot.
 
     `expected_current` is the published version as the caller knows it. A version that is published
-    already is left alone: `unchanged`. Raises, with nothing changed: `Busy` (`version_moved`;
+    already is left alone: `unchanged`. Without `tell` the message about it only goes to the log.
+    Raises, with nothing changed: `Busy` (`version_moved`;
     `rebase_needed` if it lacks newer partitions that people see today), `LeaseLost`,
     `QualityFailure` (`not_passed`), `ConfigurationError` (`shape_change`), `DestinationFailure`
     (`lineage_incomplete`; transient: `slot_not_prepared`, `commit_unknown`).
     """
     request = _Request(
-        pipeline, version_id, expected_current, lease, run_id, owner, kind, reason, actor
+        pipeline, version_id, expected_current, lease, run_id, owner, kind, reason, actor, tell
     )
     with warehouse.connect(Role.PUBLISHER) as connection:
         seen = read_pointer(connection, pipeline)
@@ -161,6 +164,7 @@ def _values(
         "slot": slot,
         "kind": request.kind,
         "reason": request.reason,
+        "alert": request.tell,
     }
     return {
         "pipeline": request.pipeline,

@@ -12,7 +12,7 @@ from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.pipelines.stages import OnFailure
 from orchestration.runs.ended import Ended, StageLine, failure_as_json
 from orchestration.runs.leases import Heartbeat, acquire, release
-from orchestration.runs.messages import failure_of, tell_owner
+from orchestration.runs.messages import tell_end
 from orchestration.runs.stage_runner import StageReport, StageRunner
 from orchestration.runs.state import (
     finish_run,
@@ -89,6 +89,9 @@ class Drive:
     def _through_stages(self) -> Ended:
         memory = self.context.memory
         self._run(InitializeStage())
+        if self.context.run.request.get("stop_after") == StageName.EXTRACT:
+            self._run(ExtractStage())
+            return Ended(Outcome.UNCHANGED)
         lease = self._extract()
         try:
             with self.heartbeat.keep(lease):
@@ -260,17 +263,13 @@ class Drive:
             mark_partitions(self.context.connection, run.run_id, self.context.run_lease, marks)
 
     def _tell(self, ended: Ended) -> None:
-        """Writes the owner's message for an outcome that the flip does not announce, and delivers."""
+        """Writes what owners are told about this end, and delivers what waits."""
         context = self.context
-        if ended.failure is not None:
-            with context.connection.transaction():
-                tell_owner(
-                    context.connection,
-                    context.run.run_id,
-                    context.run_lease,
-                    ended.outcome,
-                    failure_of(ended.failure, ended.stage),
-                )
+        with context.connection.transaction():
+            tell_end(
+                context.connection, context.pipeline, context.run, context.run_lease,
+                ended.outcome, failure_as_json(ended), context.memory.get("rejected", ()),
+            )  # fmt: skip
         # The run has ended by now: a request to cancel it comes too late.
         check, context.check_leases = context.check_leases, self.heartbeat.check
         try:

@@ -1,18 +1,21 @@
 """Notify: owners are told what became of the run. A message is a row first; delivery comes after.
 
-The only channel of this version is the log. A message that cannot be delivered stays in the outbox
-and never changes the outcome of a run; whoever delivers next, for whatever run, delivers it too.
+A message that cannot be delivered stays in the outbox and never changes the outcome of a run; whoever
+delivers next, for whatever run, delivers it too.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import psycopg
+from psycopg.rows import class_row
 
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import digest
 from orchestration.logs import get_logger
 from orchestration.model import StageName
+from orchestration.notifications.delivery import NotDelivered, deliver
+from orchestration.notifications.message import Message
+from orchestration.notifications.routes import Alerts, read_alerts
 from orchestration.sql.queries import query
 from orchestration.stages.base import (
     Checkpoint,
@@ -56,7 +59,11 @@ class NotifyStage:
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
         [claim] = claims
         delivered = deliver_waiting(
-            context.connection, context.pipeline.name, claim.lease, run_id=context.run.run_id
+            context.connection,
+            context.pipeline.name,
+            claim.lease,
+            read_alerts(context.settings),
+            run_id=context.run.run_id,
         )
         yield UnitDone(claim.unit, output_ref=f"delivered/{delivered}")
 
@@ -67,33 +74,50 @@ class NotifyStage:
 
 def waiting_messages(
     connection: psycopg.Connection, pipeline: str, *, run_id: str | None
-) -> list[tuple[Any, ...]]:
-    """(outbox id, kind, owner, key, payload) of what nobody has delivered, the oldest first.
+) -> list[Message]:
+    """What nobody has delivered, the oldest first.
 
     Of the run `run_id`, and of all that have ended, were given up by their worker, or were no run.
     """
-    return connection.execute(
-        query("outbox_waiting"), {"pipeline": pipeline, "run_id": run_id}
-    ).fetchall()
+    with connection.cursor(row_factory=class_row(Message)) as cursor:
+        return cursor.execute(
+            query("outbox_waiting"), {"pipeline": pipeline, "run_id": run_id}
+        ).fetchall()
 
 
 def deliver_waiting(
-    connection: psycopg.Connection, pipeline: str, lease: Lease, *, run_id: str | None = None
+    connection: psycopg.Connection,
+    pipeline: str,
+    lease: Lease,
+    alerts: Alerts,
+    *,
+    run_id: str | None = None,
 ) -> int:
-    """Tells the owners and marks each message; returns how many there were.
+    """Tells the owners and marks each message that was taken; returns how many there were.
 
     Needs the pipeline's `outbox_lease` and autocommit. Raises `LeaseLost`.
     """
-    waiting = waiting_messages(connection, pipeline, run_id=run_id)
-    for outbox_id, kind, owner, dedup_key, payload in waiting:
-        get_logger().info("notification", kind=kind, owner=owner, key=dedup_key, payload=payload)
+    delivered, out_of_reach = 0, set[str]()
+    for message in waiting_messages(connection, pipeline, run_id=run_id):
+        # Who could not be reached once would only be waited for again.
+        if message.owner in out_of_reach:
+            continue
+        told = {"kind": message.kind, "owner": message.owner, "key": message.key}
+        try:
+            deliver(message, alerts)
+        except NotDelivered as error:
+            get_logger().warning("not delivered", reason=str(error), **told)
+            out_of_reach.add(message.owner)
+            continue
+        get_logger().info("notification", payload=message.payload, **told)
         reach(FaultPoint.NOTIFY_BEFORE_DELIVERY)
         with connection.transaction():
             assert_fence(connection, lease)
             connection.execute(
                 "update ops.outbox set delivered_at = clock_timestamp() "
                 "where outbox_id = %s and delivered_at is null",
-                [outbox_id],
+                [message.outbox_id],
             )
+        delivered += 1
     reach(FaultPoint.NOTIFY_AFTER_DELIVERY)
-    return len(waiting)
+    return delivered

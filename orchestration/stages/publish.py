@@ -90,6 +90,7 @@ class PublishStage:
             lease=claim.lease,
             run_id=RunId(context.run.run_id),
             owner=context.pipeline.owner_of(self.name).email,
+            tell=context.pipeline.alerts.published,
             before_commit=lambda: reach(FaultPoint.PUBLISH_INSIDE_FLIP),
         )
         reach(FaultPoint.PUBLISH_AFTER_FLIP)

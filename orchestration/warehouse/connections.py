@@ -5,7 +5,8 @@ Every connection speaks UTC and ISO dates, names itself, and carries no row valu
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -54,10 +55,12 @@ class Warehouse:
     """
 
     owner_url: str
-    roles_secret: str | None = None
+    roles_secret: str | None = field(default=None, repr=False)
     login: Role | None = None
     worker: str = ""
     """Whose sessions these are; it stands in their names."""
+    passwords: Mapping[Role, str] = field(default_factory=dict, repr=False, hash=False)
+    """Passwords of single roles, which are not derived then."""
 
     def url(self, role: Role | None = None, **session: str) -> str:
         """A libpq URL for this role (None: the owner), with session settings in its options.
@@ -78,9 +81,19 @@ class Warehouse:
         return _assemble(parts, user, password, {**SESSION_OPTIONS, **named, **session})
 
     def role_password(self, role: Role) -> str | None:
+        if (given := self.passwords.get(role)) is not None:
+            return given
         parts = urlsplit(self.owner_url)
         secret = self.roles_secret or (unquote(parts.password) if parts.password else None)
         return derive_password(secret, role) if secret else None
+
+    def password_source(self, role: Role) -> str:
+        """Where the password of the role comes from, in words; never the password."""
+        if role in self.passwords:
+            return f"SLUICE_PASSWORD_{role.value.removeprefix('sluice_').upper()}"
+        if self.roles_secret:
+            return "SLUICE_ROLES_SECRET"
+        return "the owner's" if self.role_password(role) else "none; the server trusts"
 
     def bulk_url(self, role: Role) -> str:
         """The URL for dlt and ADBC, which insist on a host and a password in the authority."""

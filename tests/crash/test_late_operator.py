@@ -11,14 +11,17 @@ from psycopg.types.json import Jsonb
 from orchestration.errors import Cancelled, LeaseLost
 from orchestration.identity import RunId
 from orchestration.model import Outcome, StageName
+from orchestration.pipelines.files import get_pipeline
 from orchestration.runs import recovery, replay
 from orchestration.runs.cancellation import request_cancel, settle_cancelled, take_back_cancel
 from orchestration.runs.leases import release, try_acquire
-from orchestration.runs.messages import failure_of, tell_owner
+from orchestration.runs.messages import failure_of, tell_end, tell_owner
 from orchestration.runs.state import get_run, start_run, start_stage
+from orchestration.settings import Settings
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease, run_lease
 
+PIPELINE = get_pipeline(Settings().pipelines_dir, "flights")
 RUN, NEXT = RunId("r_" + "0" * 16), RunId("r_" + "1" * 16)
 
 
@@ -63,6 +66,15 @@ WRITES: dict[str, Callable[[psycopg.Connection, Lease], object]] = {
     ),
     "tell_owner": lambda c, lease: tell_owner(
         c, RUN, lease, Outcome.FAILED, failure_of(Cancelled(RUN), StageName.EXTRACT)
+    ),
+    "tell_end": lambda c, lease: tell_end(
+        c,
+        PIPELINE,
+        get_run(c, RUN),
+        lease,
+        Outcome.DEGRADED,
+        None,
+        ["flights.weather/2013-01-01@1"],
     ),
     "supersede": lambda c, lease: recovery.supersede(c, get_run(c, RUN), NEXT, lease),
     "supersede_ended": lambda c, lease: recovery.supersede(

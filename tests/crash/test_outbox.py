@@ -13,6 +13,7 @@ from sabotage import Kind, Sabotage
 from warm import WarmSluice
 
 from orchestration.faultpoints import FaultPoint
+from orchestration.notifications.routes import Alerts
 from orchestration.publication.rollback import rollback
 from orchestration.runs.cancellation import request_cancel
 from orchestration.runs.leases import release, try_acquire
@@ -147,15 +148,15 @@ def test_what_a_living_worker_has_in_hand_is_left_to_it(sluice: Sluice) -> None:
         )
         lease = try_acquire(runner, "run/r_x")
         assert lease is not None
-        deliver_left_over(sluice.warehouse)
+        deliver_left_over(sluice.warehouse, Alerts())
         assert len(sluice.query(WAITING)) == 1
         release(runner, lease)
         other = try_acquire(runner, outbox_lease("flights"))
         assert other is not None
-        deliver_left_over(sluice.warehouse)
+        deliver_left_over(sluice.warehouse, Alerts())
         assert len(sluice.query(WAITING)) == 1, "another process was delivering"
         release(runner, other)
-        deliver_left_over(sluice.warehouse)
+        deliver_left_over(sluice.warehouse, Alerts())
         assert sluice.query(WAITING) == []
 
 
@@ -168,7 +169,7 @@ def test_a_message_that_cannot_be_told_stays_and_fails_nobody(
             "values ('k', 'flights', 'rolled_back', 'o@example.com', '{}')"
         )
         owner.execute("revoke update (delivered_at) on ops.outbox from sluice_runner")
-        deliver_left_over(sluice.warehouse)
+        deliver_left_over(sluice.warehouse, Alerts())
         owner.execute("grant update (delivered_at) on ops.outbox to sluice_runner")
     assert len(sluice.query(WAITING)) == 1
     assert sluice.query("select name from ops.leases where expires_at > clock_timestamp()") == []

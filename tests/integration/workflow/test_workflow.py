@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from harness import CHECKOUT, Sluice
 from workflow_platform import Platform, output_of
 
@@ -13,10 +12,6 @@ from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Warehouse
 
 HEAVY = ("dbt", "dlt", "great_expectations", "psycopg", "sqlalchemy", "pyarrow", "pandas")
-WORKFLOW_FIELDS = {
-    "type", "name", "runtime", "region", "repo", "branch", "buildCommand", "startCommand",
-    "rootDir", "buildFilter", "autoDeployTrigger", "envVars",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -62,17 +57,3 @@ def test_a_permanent_failure_is_returned_and_a_transient_one_is_raised(sluice: S
     sluice.demo.set_fault("server_error")
     raised = platform.run("run_pipeline", "flights", "2013-01-01")
     assert raised["error"]["details"]
-
-
-def test_the_blueprint_has_only_fields_that_the_platform_knows() -> None:
-    blueprint = yaml.safe_load((CHECKOUT / "render.yaml").read_text())
-    workflows = [item for item in blueprint["services"] if item["type"] == "workflow"]
-    assert workflows
-    for item in workflows:
-        assert set(item) <= WORKFLOW_FIELDS
-        assert {"type", "name", "runtime", "region", "startCommand", "buildCommand", "repo"} <= set(
-            item
-        )
-    [database] = blueprint["databases"]
-    assert database["ipAllowList"] == []
-    assert int(database["postgresMajorVersion"]) <= 18
