@@ -30,10 +30,11 @@ def show(prefix: str | None, *, as_json: bool) -> None:
         return
     print_rows(
         f"verdicts of {run.run_id}",
-        ["stage", "suite", "verdict", "expectations", "failed", "looked_at"],
+        ["stage", "suite", "verdict", "policy", "expectations", "failed", "looked_at"],
         [
             row
             | {
+                "policy": row["results"].get("policy"),
                 "expectations": row["results"]["statistics"]["expectations"],
                 "failed": len(failed_expectations(row["results"])),
                 "looked_at": "partitions of this run"

@@ -10,7 +10,7 @@ from orchestration.notifications.routes import Alerts
 
 _PATIENCE_S = 20.0
 _BAD = {"held", "failed"}
-_DUBIOUS = {"degraded", "quarantined", "rolled_back"}
+_DUBIOUS = {"degraded", "quarantined", "rolled_back", "warned"}
 
 
 class NotDelivered(Exception):

@@ -12,6 +12,7 @@ _WHAT = {
     "rolled_back": "an earlier version is published again",
     "quarantined": "records were kept out of what is published",
     "degraded": "published without some partitions",
+    "warned": "published although suites failed, as the pipeline says",
     "held": "held: readers see what they saw before",
     "failed": "failed: readers see what they saw before",
     "recovered": "published again after it had failed or was held",

@@ -6,19 +6,24 @@ exist is `sluice check`'s question.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from orchestration.model import StageName
-from orchestration.pipelines.acceptance import AcceptanceOverride, ArtifactAcceptance, Declared
+from orchestration.pipelines.acceptance import (
+    AcceptanceOverride,
+    ArtifactAcceptance,
+    Declared,
+    Verdict,
+)
 from orchestration.pipelines.alerts import AlertPolicy
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.shape_changes import AllowedShapeChange
-from orchestration.pipelines.stages import Owner, Stages
+from orchestration.pipelines.stages import OnFailure, Owner, Policy, Stages
 from orchestration.pipelines.webhook import WebhookPolicy
 
 # Models become relations with a suffix, and Postgres cuts names at 63 bytes.
@@ -89,6 +94,36 @@ class ResourceSpec(Declared):
     """Who is told about this resource; without it the stage's or the pipeline's owner."""
 
 
+def check_policies(
+    policies: Mapping[str, Policy],
+    resources: Sequence[ResourceSpec],
+    suites: Sequence[str],
+    stages: Stages,
+) -> None:
+    """Raises `ValueError` for a policy that could never do what it says."""
+    of_resources = {name for item in resources for name in (item.suite, item.volume_suite) if name}
+    for name, policy in policies.items():
+        if name not in of_resources and name not in suites:
+            raise ValueError(
+                f"{name} is no suite of this pipeline; take it out, or name one that it uses"
+            )
+        stage, accepts, fails = (
+            ("gate", stages.gate.acceptance.verdicts, stages.gate.on_failure)
+            if name in suites
+            else ("validate", (), stages.validation.on_failure)
+        )
+        if fails is OnFailure.FAIL and policy is not Policy.WARN:
+            raise ValueError(
+                f"{name} cannot {policy.value} while stages.{stage}.on_failure is fail, which ends "
+                "the run; write what the other suites do in its place"
+            )
+        if Verdict.FAILED in accepts:
+            raise ValueError(
+                f"{name} cannot {policy.value} while stages.{stage}.acceptance accepts failed; "
+                "take failed out of its verdicts"
+            )
+
+
 class Retention(Declared):
     """What `sluice prune` keeps beside what is needed: the rest goes."""
 
@@ -135,6 +170,11 @@ class PipelineSpec(Declared):
     stages: Stages
     alerts: AlertPolicy = AlertPolicy()
     """What owners are told besides failures."""
+    policies: dict[SuiteName, Policy] = Field(default_factory=dict)
+    """What a failed suite does, where stages.gate.on_failure (suites of versions) or on_rejected
+    (suites of a resource) says something else. hold: nothing is published until somebody decides.
+    leave_out: the partition keeps its last good content, the rest is published. warn: it is
+    published, and the owner is told."""
     retention: Retention = Retention()
     """How long versions, runs, quarantine and logs are kept."""
 
@@ -142,6 +182,16 @@ class PipelineSpec(Declared):
     @classmethod
     def _resources_are_unique(cls, value: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
         _refuse_repeats([resource.name for resource in value])
+        return value
+
+    @field_validator("policies")
+    @classmethod
+    def _policies_mean_something(
+        cls, value: dict[str, Policy], info: ValidationInfo
+    ) -> dict[str, Policy]:
+        known = info.data
+        if {"resources", "suites", "stages"} <= known.keys():
+            check_policies(value, known["resources"], known["suites"], known["stages"])
         return value
 
     @model_validator(mode="after")
@@ -178,6 +228,10 @@ class PipelineSpec(Declared):
             return owner
         return self.owner
 
+    def policy_of(self, suite: str) -> OnFailure:
+        """What a suite does that failed on a version; dbt's data tests do what the gate says."""
+        return OnFailure(self.policies.get(suite, self.stages.gate.on_failure))
+
     def deciding_content(self) -> dict[str, Any]:
         """All that decides what a run produces, as JSON; not people, times, texts or effort."""
         content = self.model_dump(mode="json", include={"name", "dbt", "publishes", "suites"})
@@ -185,6 +239,8 @@ class PipelineSpec(Declared):
             content["shape_changes"] = [
                 change.model_dump(mode="json", exclude={"reason"}) for change in self.shape_changes
             ]
+        if self.policies:
+            content["policies"] = {name: policy.value for name, policy in self.policies.items()}
         content["resources"] = {
             resource.name: {
                 "suite": resource.suite,

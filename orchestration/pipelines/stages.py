@@ -24,6 +24,15 @@ class OnFailure(StrEnum):
     FAIL = "fail"
     QUARANTINE = "quarantine"
     HOLD = "hold"
+    LEAVE_OUT = "leave_out"
+    WARN = "warn"
+
+
+class Policy(StrEnum):
+    """What a failed suite does to a version, or to the partition that it failed on."""
+
+    HOLD = "hold"
+    LEAVE_OUT = "leave_out"
     WARN = "warn"
 
 
@@ -81,8 +90,12 @@ class TransformPolicy(StagePolicy):
 class GatePolicy(StagePolicy):
     budget_seconds: Annotated[int, Field(ge=10, le=86_400)] = 900
     acceptance: GateAcceptance = GateAcceptance()
-    on_failure: Literal[OnFailure.HOLD, OnFailure.FAIL] = OnFailure.HOLD
-    """hold: the version is kept unpublished for a decision. fail: the version is rejected."""
+    on_failure: Literal[OnFailure.HOLD, OnFailure.LEAVE_OUT, OnFailure.WARN, OnFailure.FAIL] = (
+        OnFailure.HOLD
+    )
+    """hold: the version is kept unpublished for a decision. leave_out: the partitions that broke
+    rules keep their last good content and the rest is published, degraded; what cannot be left out
+    holds. warn: it is published, and the owner is told. fail: the version is rejected."""
 
 
 class OnLongReader(StrEnum):

@@ -30,6 +30,7 @@ from orchestration.stages.breaches import (
     resources_behind,
     verdict_of,
 )
+from orchestration.stages.policies import accepted_verdicts
 from orchestration.stages.suites import meaning, refuse_errors, suite_parameters
 from orchestration.stages.version_suite_files import read_version_suite
 from orchestration.stages.version_tests import DBT_TESTS, as_result, refuse_broken
@@ -83,11 +84,8 @@ class Gate:
         return [*self._suites(), self._data_tests()]
 
     def is_refused(self, judgement: Judgement) -> bool:
-        return judgement.status not in {*self._accepted, "waived", LEFT_OUT}
-
-    @property
-    def _accepted(self) -> set[str]:
-        return {item.value for item in self.pipeline.stages.gate.acceptance.verdicts}
+        accepted = accepted_verdicts(self.pipeline, judgement.suite)
+        return judgement.status not in {*accepted, LEFT_OUT}
 
     def _suites(self) -> Iterator[Judgement]:
         hashes = meaning(self.settings.suites_dir, self.pipeline.suites)
@@ -116,7 +114,7 @@ class Gate:
 
     def _waived(self, name: str, suite: Suite, said: dict[str, Any]) -> dict[str, Any]:
         """The verdict with what reviewers have waived of it, in partitions of the same data."""
-        severities = in_the_way(self._accepted)
+        severities = in_the_way(accepted_verdicts(self.pipeline, name))
         resources = resources_behind(suite.name, self.tree.graph.by_name)
         rows = {e.expectation_id for e in suite.expectations if not is_aggregate(e.type, e.scope)}
         for result in failed_results(said, severities):

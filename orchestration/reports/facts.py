@@ -55,6 +55,7 @@ class SuiteVerdict:
     """A suite's verdict on one subject: on these partitions of it, or on everything.
 
     `unchanged` counts what was not asked again, because nothing has changed since it was accepted.
+    `policy` is what a failure meant.
     """
 
     stage: str
@@ -65,6 +66,7 @@ class SuiteVerdict:
     evaluated_at: Any = None
     partitions: tuple[str, ...] | None = None
     unchanged: int = 0
+    policy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def _verdicts(connection: psycopg.Connection, values: Row) -> list[SuiteVerdict]
                 row["evaluated_at"],
                 tuple(row["partitions"]) if row["partitions"] is not None else None,
                 row["results"]["statistics"].get("unchanged", 0),
+                row["results"].get("policy"),
             )
         )
     return found

@@ -56,6 +56,7 @@ def diagnose(connection: psycopg.Connection, run: Run) -> dict[str, Any]:
     if not is_well:
         facts |= {"owner": about["owner"], "cause": about["cause"]}
         facts |= _failure(run, about["stage"]) | _units(connection, run, about["stage"])
+    facts |= _policies(connection, run)
     if standing is Standing.RUNNING or about["recoveries"]:
         facts |= {"worker": _worker(about["holder"]), "recoveries": about["recoveries"]}
     if about["cancel_requested_at"] and not is_well:
@@ -158,6 +159,14 @@ def _failure(run: Run, stage: str | None) -> dict[str, Any]:
         "transient": run.failure["transient"],
         "message": run.failure["message"],
     }
+
+
+def _policies(connection: psycopg.Connection, run: Run) -> dict[str, Any]:
+    """What its pipeline says of the suites that failed, and what was left out for that."""
+    if run.outcome not in (Outcome.HELD, Outcome.DEGRADED, Outcome.PUBLISHED):
+        return {}
+    [found] = _rows(connection, "status_policies", [run.run_id, run.run_id])
+    return {name: value for name, value in found.items() if value}
 
 
 def _units(connection: psycopg.Connection, run: Run, stage: str | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One pass through the stages: what each came to, where the run ends, and who must be told."""
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ingestion.partitions import Partition
@@ -10,7 +11,7 @@ from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
 from orchestration.model import Outcome, PartitionState, StageName, StageStatus
 from orchestration.pipelines.stages import OnFailure
-from orchestration.runs.ended import Ended, StageLine, failure_as_json
+from orchestration.runs.ended import Ended, StageLine, failure_as_json, out_of_time
 from orchestration.runs.leases import Heartbeat, acquire, release
 from orchestration.runs.messages import tell_end
 from orchestration.runs.stage_runner import StageReport, StageRunner
@@ -101,10 +102,16 @@ class Drive:
                     return Ended(Outcome.HELD, None, conclusion.held, StageName.VALIDATE)
                 if self.context.run.request.get("stop_after") == StageName.VALIDATE:
                     return Ended(Outcome.UNCHANGED)
-                _, conclusion = self._run(TransformStage(), lease)
-                memory["version_id"] = version = VersionId(conclusion.output_ref)
-                report, conclusion = self._run(GateStage(), lease)
-                [memory["gate_key"]] = [unit.source_partition for unit in report.finished]
+                while True:
+                    _, conclusion = self._run(TransformStage(), lease)
+                    memory["version_id"] = version = VersionId(conclusion.output_ref)
+                    report, conclusion = self._run(GateStage(), lease)
+                    [memory["gate_key"]] = [unit.source_partition for unit in report.finished]
+                    if not conclusion.left_out:
+                        break
+                    # Set aside by the gate: built again without.
+                    memory["rejected"] = sorted({*memory["rejected"], *conclusion.left_out})
+                    self._mark_quarantined(conclusion.left_out)
                 if conclusion.held:
                     return self._refused(version, conclusion.held)
                 return self._publish(version, lease)
@@ -134,8 +141,8 @@ class Drive:
             release(context.connection, lease)
 
     def _refused(self, version: VersionId, reason: QualityFailure) -> Ended:
-        holds = self.context.pipeline.stages.gate.on_failure is OnFailure.HOLD
-        return Ended(Outcome.HELD if holds else Outcome.FAILED, version, reason, StageName.GATE)
+        fails = self.context.pipeline.stages.gate.on_failure is OnFailure.FAIL
+        return Ended(Outcome.FAILED if fails else Outcome.HELD, version, reason, StageName.GATE)
 
     def _publish(self, version: VersionId, lease: Lease) -> Ended:
         if not self.context.run.publish:
@@ -184,7 +191,7 @@ class Drive:
                 if report.error is not None:
                     raise report.error
                 if report.remaining:
-                    raise _out_of_time(stage.name, len(report.remaining))
+                    raise out_of_time(stage.name, len(report.remaining))
                 conclusion = stage.conclude(context, report.finished)
             except SluiceError:
                 line.status = StageStatus.FAILED
@@ -192,7 +199,8 @@ class Drive:
             else:
                 line.status = _status(report, conclusion, self.repeats_finished)
                 line.output_ref = conclusion.output_ref
-                self._mark_quarantined(stage, report)
+                if stage.name is StageName.VALIDATE:
+                    self._mark_quarantined(rejected_partitions(report.finished))
             finally:
                 line.duration_s = round(time.monotonic() - began, 3)
                 self._describe(line, runner.report)
@@ -245,10 +253,7 @@ class Drive:
             marks.append((item.partition, state, checkpoint.output_ref if checkpoint else None))
         self._write_marks(marks)
 
-    def _mark_quarantined(self, stage: Stage, report: StageReport) -> None:
-        if stage.name is not StageName.VALIDATE:
-            return
-        rejected = set(rejected_partitions(report.finished))
+    def _mark_quarantined(self, rejected: Collection[str]) -> None:
         self._write_marks(
             [
                 (item.partition, PartitionState.QUARANTINED, None)
@@ -287,11 +292,3 @@ def _status(report: StageReport, conclusion: Conclusion, repeats: bool) -> Stage
         return StageStatus.HELD
     everything_reused = report.reused > 0 and report.reused == len(report.finished)
     return StageStatus.REUSED if everything_reused or repeats else StageStatus.SUCCEEDED
-
-
-def _out_of_time(stage: StageName, remaining: int) -> Busy:
-    return Busy(
-        f"the time budget of {stage} ran out with {remaining} partitions to go; what was finished is "
-        "kept, so run the same command again",
-        code="budget_exhausted",
-    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from orchestration.errors import SluiceError
+from orchestration.errors import Busy, SluiceError
 from orchestration.identity import VersionId
 from orchestration.model import Outcome, StageName, StageStatus
 from orchestration.runs.messages import failure_of
@@ -33,3 +33,12 @@ class StageLine:
 def failure_as_json(ended: Ended) -> dict[str, object] | None:
     """The `failure` of a run, as it is stored and printed."""
     return failure_of(ended.failure, ended.stage) if ended.failure else None
+
+
+def out_of_time(stage: StageName, remaining: int) -> Busy:
+    """The failure of a stage that stopped early; what it finished is kept."""
+    return Busy(
+        f"the time budget of {stage} ran out with {remaining} partitions to go; what was finished is "
+        "kept, so run the same command again",
+        code="budget_exhausted",
+    )

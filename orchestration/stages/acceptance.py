@@ -13,11 +13,17 @@ from orchestration.warehouse.names import identifier, qualified, staging_table
 
 @dataclass(frozen=True)
 class Finding:
-    """A declared word that an artifact does not fulfil. `blocks`: it may not enter a version."""
+    """A declared word that an artifact does not fulfil. `blocks`: it may not enter a version.
+
+    `policy` is what follows for the run, if its rule says so; else its resource does. `by_gate`: it
+    was found in a version that had the artifact.
+    """
 
     rule: str
     message: str
     blocks: bool = True
+    policy: str | None = None
+    by_gate: bool = False
 
 
 def judge_artifact(

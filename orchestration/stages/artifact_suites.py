@@ -19,6 +19,7 @@ from expectations.verdict import ExpectationResult, Severity, Verdict
 from expectations.volume import Usual, partition_volume_query
 from ingestion.sources import get_resource
 from orchestration.identity import digest
+from orchestration.pipelines.stages import Policy
 from orchestration.stages.acceptance import Finding
 from orchestration.stages.base import StageContext
 from orchestration.stages.suites import meaning, read_suite, suite_parameters
@@ -54,8 +55,15 @@ def rules_of(context: StageContext) -> dict[str, dict[str, Any]]:
             "suites": meaning(context.settings.suites_dir, _suites(context, item.name)),
             "acceptance": context.pipeline.acceptance_of(item.name).model_dump(mode="json"),
         }
+        | _policies(context, item.name)
         for item in context.pipeline.resources
     }
+
+
+def _policies(context: StageContext, resource: str) -> dict[str, Any]:
+    said = context.pipeline.policies
+    found = {name: said[name].value for name in _suites(context, resource) if name in said}
+    return {"policies": found} if found else {}
 
 
 def judged_checksum(artifact: Artifact, rules: Mapping[str, Any]) -> str:
@@ -127,10 +135,12 @@ def blame_partitions(
     verdict: Verdict,
     adopted: Mapping[str, Artifact],
     findings: dict[str, list[Finding]],
+    policy: Policy | None = None,
 ) -> None:
     """Turns failed expectations into findings of the partitions whose rows broke them.
 
-    A failure that no partition can be blamed for counts against all of them.
+    A failure that no partition can be blamed for counts against all of them. `policy` is what the
+    pipeline says of this suite, if it says anything.
     """
     concerned = [item for item in adopted.values() if item.resource == judged.resource]
     for severity in (Severity.CRITICAL, Severity.WARNING):
@@ -143,7 +153,8 @@ def blame_partitions(
                     Finding(
                         f"{verdict.suite}:{result.type}({columns})",
                         f"{result.reason}{_seen(judged, artifact, result)}",
-                        blocks=severity is Severity.CRITICAL,
+                        blocks=severity is Severity.CRITICAL and policy is not Policy.WARN,
+                        policy=policy,
                     )
                 )
 

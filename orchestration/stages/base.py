@@ -94,10 +94,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the whole stage came to. `held` says why the run may not go on to publication."""
+    """What the whole stage came to. `held` says why the run may not go on to publication.
+
+    `left_out` are partitions that the version is to be built again without.
+    """
 
     output_ref: str
     held: QualityFailure | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class TimeBudget(Protocol):

@@ -23,7 +23,7 @@ from orchestration.stages.base import (
     UnitResult,
 )
 from orchestration.stages.judging import Judging
-from orchestration.stages.suites import meaning
+from orchestration.stages.policies import gate_rules, leave_out, tell_warned
 from orchestration.stages.under_test import read_under_test
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.fence import Lease, assert_fence, build_lease
@@ -38,14 +38,7 @@ class GateStage:
 
     def units(self, context: StageContext) -> list[Unit]:
         version = context.memory["version_id"]
-        suites = meaning(context.settings.suites_dir, context.pipeline.suites)
-        consumed = [
-            version,
-            suites,
-            context.code.dbt,
-            context.run.as_of.isoformat(),
-            context.pipeline.stages.gate.acceptance.model_dump(mode="json"),
-        ]
+        consumed = [version, gate_rules(context), context.run.as_of.isoformat()]
         return [
             Unit(
                 pipeline=context.pipeline.name,
@@ -86,8 +79,11 @@ class GateStage:
         reach(FaultPoint.GATE_AFTER_TESTS)
         with context.connection.transaction():
             judging.record(claim.lease)
-            refused = judging.refused
-            _settle(context, version, claim.lease, passed=not refused)
+            refused, left_out = judging.refused, list[str]()
+            if refused and all(_may_leave_out(context, name) for name in refused):
+                left_out = leave_out(context.connection, claim.lease, version, gate_rules(context))
+            _settle(context, version, claim.lease, passed=not refused, goes_on=bool(left_out))
+            _tell_warned(context, judging)
             waivers = count_waivers(context.connection, context.pipeline.name)
             if not refused:
                 # A candidate's own schema has served; that of a held version is for its reviewer.
@@ -97,7 +93,12 @@ class GateStage:
             claim.unit,
             output_ref="refused" if refused else "passed",
             checksum=digest(judging.statuses),
-            result={"verdicts": judging.statuses, "refused": refused, "waivers": waivers},
+            result={
+                "verdicts": judging.statuses,
+                "refused": refused,
+                "waivers": waivers,
+                "left_out": left_out,
+            },
         )
 
     def conclude(self, context: StageContext, finished: dict[Unit, Checkpoint]) -> Conclusion:
@@ -119,6 +120,8 @@ class GateStage:
             )
         if not refused:
             return Conclusion(output)
+        if left_out := checkpoint.result.get("left_out"):
+            return Conclusion(output, left_out=tuple(left_out))
         return Conclusion(
             output,
             held=QualityFailure(
@@ -138,12 +141,40 @@ def _state(connection: psycopg.Connection, version: VersionId) -> str | None:
     return row[0] if row else None
 
 
-def _settle(context: StageContext, version: VersionId, lease: Lease, *, passed: bool) -> None:
-    """candidate | passed | refused → passed | refused; a published version stays what it is."""
+def _may_leave_out(context: StageContext, suite: str) -> bool:
+    return context.pipeline.policy_of(suite) is OnFailure.LEAVE_OUT
+
+
+def _tell_warned(context: StageContext, judging: Judging) -> None:
+    """Its owner hears what is published in spite of a rule, because the pipeline says so."""
+    warned = [
+        name
+        for name, said in judging.statuses.items()
+        if said == "failed" and context.pipeline.policy_of(name) is OnFailure.WARN
+    ]
+    if warned:
+        tell_warned(context, judging.under.version_id, warned)
+
+
+def _settle(
+    context: StageContext,
+    version: VersionId,
+    lease: Lease,
+    *,
+    passed: bool,
+    goes_on: bool = False,
+) -> None:
+    """candidate | passed | refused → passed | refused; a published version stays what it is.
+
+    `goes_on`: the run does, without what it leaves out, so that nobody has to decide.
+    """
     assert_fence(context.connection, lease)
-    # Where the gate itself rejects, it may also think better of it; else rejecting is a decision.
-    refusal = "rejected" if context.pipeline.stages.gate.on_failure is OnFailure.FAIL else "held"
+    rejects = goes_on or context.pipeline.stages.gate.on_failure is OnFailure.FAIL
+    refusal = "rejected" if rejects else "held"
+    # What a gate rejected it may also think better of; what a reviewer rejected stays so.
     context.connection.execute(
-        "update ops.versions set state = %s where version_id = %s and state = any(%s)",
-        ["passed" if passed else refusal, version, ["candidate", "passed", "held", refusal]],
+        "update ops.versions v set state = %s where v.version_id = %s and (v.state = any(%s) "
+        "or v.state = 'rejected' and not exists (select from ops.operator_actions o "
+        "where o.target = v.version_id and o.action = 'review_reject'))",
+        ["passed" if passed else refusal, version, ["candidate", "passed", "held"]],
     )

@@ -20,6 +20,7 @@ from orchestration.stages.breaches import (
     note_waivers,
     verdict_of,
 )
+from orchestration.stages.policies import accepted_verdicts
 from orchestration.stages.suites import meaning, record_verdicts, refuse_errors
 from orchestration.stages.transform import dbt_session, load_project
 from orchestration.stages.under_test import UnderTest
@@ -79,20 +80,19 @@ class Judging:
     def refused(self) -> list[str]:
         """The suites whose verdict does not let the version pass."""
         statuses = self.statuses
-        return sorted(name for name, said in statuses.items() if said not in self.accepted)
+        return sorted(name for name, said in statuses.items() if said not in self._accepted(name))
 
-    @cached_property
-    def accepted(self) -> frozenset[str]:
-        """The verdicts that let a version pass."""
-        policy = self.context.pipeline.stages.gate.acceptance
-        return frozenset({"waived", *(item.value for item in policy.verdicts)})
+    def _accepted(self, suite: str) -> frozenset[str]:
+        return accepted_verdicts(self.context.pipeline, suite)
 
     def evaluate_suites(self) -> None:
         """Raises for the first suite that cannot be evaluated."""
         context, names = self.context, self.context.pipeline.suites
         judge = SuiteJudge(self.under, context.settings.suites_dir, context.run.as_of)
         self.suite_rules = judge.rules(names)
-        self._find_bases(each.rule for each in self.suite_rules)
+        for name in dict.fromkeys(names):
+            of_suite = [each.rule for each in self.suite_rules if each.name == name]
+            self._find_bases(of_suite, self._accepted(name))
         due = judge.due(self.suite_rules, self.bases)
         self.unread = judge.unread(context.connection, due)
         subjects = [judge.subject(each, self._changed(each.rule), self.unread) for each in due]
@@ -120,7 +120,8 @@ class Judging:
         with context.warehouse.connect(Role.TRANSFORMER, autocommit=True) as connection:
             judge: TestJudge = read_test_judge(connection, self.under, graph, builder)
         self.test_rules = judge.rules()
-        self._find_bases(each.rule for each in self.test_rules)
+        tests = [each.rule for each in self.test_rules]
+        self._find_bases(tests, self._accepted(DBT_TESTS))
         due = [each for each in self.test_rules if self._is_due(each.rule)]
         context.progress.update(
             StageName.GATE, f"running {len(due)} of {len(self.test_rules)} data tests"
@@ -141,6 +142,8 @@ class Judging:
             "select from ops.versions where version_id = %s for update", [self.under.version_id]
         )
         self._weigh()
+        for name, verdict in self.verdicts.items():
+            verdict["policy"] = context.pipeline.policy_of(name).value
         hashes = meaning(context.settings.suites_dir, context.pipeline.suites)
         hashes[DBT_TESTS] = context.code.dbt
         verdict_ids = record_verdicts(
@@ -174,8 +177,7 @@ class Judging:
 
     def _weigh(self) -> None:
         """Takes what reviewers have waived out of what failed; the rest stands in the way."""
-        severities = in_the_way(self.accepted)
-        found = list(self._failed(severities))
+        found = list(self._failed())
         waivers = find_waivers(
             self.context.connection,
             self.context.pipeline.name,
@@ -188,15 +190,13 @@ class Judging:
                 continue
             note_waivers(result, breaches, used)
             self.waived.setdefault(rule, []).extend(each.waiver_id for each in used)
-            verdict = self.verdicts[name]
+            verdict, severities = self.verdicts[name], in_the_way(self._accepted(name))
             verdict["status"] = verdict_of(verdict["results"], severities, verdict["status"])
             of_rule = [each for owner, _, each, _ in found if owner == rule]
             self.said[rule] = verdict_of(of_rule, severities, self.said[rule])
 
-    def _failed(
-        self, severities: Collection[str]
-    ) -> Iterator[tuple[Rule, str, dict[str, Any], list[Breach]]]:
-        """Each failed result of these severities: its rule, its suite, and what is broken."""
+    def _failed(self) -> Iterator[tuple[Rule, str, dict[str, Any], list[Breach]]]:
+        """Each failed result that is not accepted: its rule, its suite, and what is broken."""
         finder = BreachFinder(
             self.context.connection, self.context.pipeline.name, self.under, self._contents
         )
@@ -206,11 +206,13 @@ class Judging:
             for item in each.group.items
         }
         for name in self.context.pipeline.suites:
+            severities = in_the_way(self._accepted(name))
             for result in failed_results(self.verdicts[name], severities):
                 each = by_id[name, result["expectation_id"]]
                 changed = self._changed(each.rule)
                 yield each.rule, name, result, finder.of_expectation(each, result, changed)
         tests = {each.test.name: (each, outcome) for each, outcome in self.outcomes}
+        severities = in_the_way(self._accepted(DBT_TESTS))
         for result in failed_results(self.verdicts.get(DBT_TESTS, {"results": []}), severities):
             test, outcome = tests[result["type"]]
             breach = finder.of_test(test, outcome, self._changed(test.rule))
@@ -226,14 +228,14 @@ class Judging:
                 waivers = tuple(self.waived.get(rule, ()))
                 yield Judged(rule, verdict, basis, verdict_ids[name], waivers)
 
-    def _find_bases(self, rules: Iterable[Rule]) -> None:
+    def _find_bases(self, rules: Iterable[Rule], accepted: Collection[str]) -> None:
         self.bases |= find_bases(
             self.context.connection,
             self._contents,
             self.context.pipeline.name,
             self.under.version_id,
             rules,
-            self.accepted,
+            accepted,
             anew=self._was_judged_by_this_run,
         )
 

@@ -6,6 +6,7 @@ use. Whether that holds the whole version is the resource's `on_rejected`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 
@@ -13,10 +14,11 @@ from orchestration.errors import QualityFailure
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.model import StageName
 from orchestration.pipelines.spec import OnRejected
-from orchestration.pipelines.stages import OnFailure
+from orchestration.pipelines.stages import OnFailure, Policy
 from orchestration.sql.queries import query
 from orchestration.stages.acceptance import Finding, judge_artifact
 from orchestration.stages.artifact_suites import (
+    Judged,
     blame_partitions,
     evaluate_artifacts,
     judged_checksum,
@@ -31,6 +33,7 @@ from orchestration.stages.base import (
     UnitDone,
     UnitResult,
 )
+from orchestration.stages.policies import gate_rules
 from orchestration.stages.suites import (
     record_verdicts,
     refuse_errors,
@@ -41,7 +44,7 @@ from orchestration.warehouse.fence import Lease, assert_fence, build_lease
 from orchestration.warehouse.quarantine import (
     discarded_records,
     judged_as_of,
-    rejected_rules,
+    kept_out_rules,
     released_rules,
 )
 
@@ -80,6 +83,7 @@ class ValidateStage:
                 and found.output_ref == artifact.artifact_id
                 and found.checksum == judged_checksum(artifact, rules)
                 and artifact.acceptance == expected
+                and found.result.get("gate_rules") in (None, gate_rules(context))
             ):
                 valid.add(unit)
         return valid
@@ -97,7 +101,8 @@ class ValidateStage:
         reach(FaultPoint.VALIDATE_AFTER_SUITES)
         refuse_errors({judged.suite: verdict for judged, verdict in verdicts})
         for judged, verdict in verdicts:
-            blame_partitions(judged, verdict, adopted, findings)
+            policy = context.pipeline.policies.get(judged.suite)
+            blame_partitions(judged, verdict, adopted, findings, policy)
         with context.connection.transaction():
             record_verdicts(
                 context.connection,
@@ -107,7 +112,7 @@ class ValidateStage:
                         judged.resource,
                         judged.suite,
                         rules[judged.resource]["suites"][judged.suite],
-                        verdict.to_dict(),
+                        verdict.to_dict() | {"policy": _policy(context, judged)},
                     )
                     for judged, verdict in verdicts
                 ],
@@ -133,9 +138,17 @@ class ValidateStage:
                 result={
                     "accepted": not any(item.blocks for item in found),
                     "findings": [
-                        {"rule": item.rule, "message": item.message, "blocks": item.blocks}
+                        {
+                            "rule": item.rule,
+                            "message": item.message,
+                            "blocks": item.blocks,
+                            "policy": item.policy,
+                        }
                         for item in found
                     ],
+                    "gate_rules": gate_rules(context)
+                    if any(item.by_gate for item in found)
+                    else None,
                 },
             )
 
@@ -143,12 +156,13 @@ class ValidateStage:
         rejected = left_out_partitions(context, finished)
         accepted = len(finished) - len(rejected)
         output = f"accepted/{accepted} of {len(finished)}"
+        results = {unit.source_partition: found.result for unit, found in finished.items()}
         holding = [
             partition
             for partition in rejected
             if accepted == 0
-            or context.pipeline.resource(partition.partition("/")[0]).on_rejected is OnRejected.HOLD
             or context.pipeline.stages.validation.on_failure is OnFailure.FAIL
+            or _holds(context, partition, results[partition])
         ]
         if not holding:
             return Conclusion(output)
@@ -178,6 +192,21 @@ class ValidateStage:
                 )
                 for artifact in artifacts
             }
+
+
+def _holds(context: StageContext, partition: str, result: Mapping[str, Any]) -> bool:
+    """Whether a rule that the partition broke wants nothing to be published."""
+    otherwise = context.pipeline.resource(partition.partition("/")[0]).on_rejected
+    return any(
+        (item.get("policy") or otherwise) == OnRejected.HOLD
+        for item in result["findings"]
+        if item["blocks"]
+    )
+
+
+def _policy(context: StageContext, judged: Judged) -> str:
+    otherwise = context.pipeline.resource(judged.resource).on_rejected
+    return context.pipeline.policies.get(judged.suite, otherwise).value
 
 
 def rejected_partitions(finished: Mapping[Unit, Checkpoint]) -> list[str]:
@@ -215,8 +244,12 @@ def _record(
         released = released_rules(connection, artifact.artifact_id)
         findings = [_waived(item, released) for item in findings]
         findings += [
-            Finding(rule, message)
-            for rule, message in rejected_rules(connection, artifact.artifact_id)
+            Finding(rule, message, policy=Policy.LEAVE_OUT, by_gate=True)
+            if left_out
+            else Finding(rule, message)
+            for rule, message, left_out in kept_out_rules(
+                connection, artifact.artifact_id, gate_rules(context)
+            )
         ]
         if discarded := discarded_records(connection, artifact.artifact_id):
             findings.append(Finding("discarded_records", f"it has {discarded}, discarded since"))

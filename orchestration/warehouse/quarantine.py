@@ -186,13 +186,19 @@ def released_rules(connection: psycopg.Connection, artifact_id: str) -> dict[str
     return dict(rows)
 
 
-def rejected_rules(connection: psycopg.Connection, artifact_id: str) -> list[tuple[str, str]]:
-    """(rule, what a gate saw and who rejected it) for which a reviewer has set the partition aside."""
+def kept_out_rules(
+    connection: psycopg.Connection, artifact_id: str, gate_rules: str
+) -> list[tuple[str, str, bool]]:
+    """(rule, what a gate saw, whether it left the partition out) of what keeps it out after a gate.
+
+    A reviewer who rejected it has decided; a gate that left it out has for as long as its rules,
+    of which `gate_rules` is the digest, are the same.
+    """
     return connection.execute(
-        "select rule, error || ' (rejected by ' || decided_by || ': ' || decision_reason || ')' "
-        "from quarantine.partitions where artifact_id = %s and decision = 'discarded' "
-        "order by partition_id",
-        [artifact_id],
+        "select rule, error || coalesce(' (rejected by ' || decided_by || ': ' || decision_reason "
+        "|| ')', ''), decision = 'held' from quarantine.partitions where artifact_id = %s "
+        "and (decision = 'discarded' or decision = 'held' and rules = %s) order by partition_id",
+        [artifact_id, gate_rules],
     ).fetchall()
 
 

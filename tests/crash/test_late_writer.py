@@ -37,6 +37,7 @@ from orchestration.stages import gate, validate
 from orchestration.stages.acceptance import Finding
 from orchestration.stages.base import Claim
 from orchestration.stages.notify import NotifyStage
+from orchestration.stages.policies import leave_out
 from orchestration.stages.suites import record_verdicts
 from orchestration.warehouse import artifacts, store
 from orchestration.warehouse.connections import Role, Warehouse
@@ -165,6 +166,7 @@ WRITES: dict[str, tuple[Role, Write]] = {
         Role.RUNNER,
         lambda _, c, lease: record_breaches(c, lease, VERSION, RUN, [BREACH]),
     ),
+    "leave_out": (Role.RUNNER, lambda _, c, lease: leave_out(c, lease, VERSION, "d" * 64)),
     "record_extremes": (
         Role.RUNNER,
         lambda _, c, lease: record_extremes(c, lease, SLICES, "seen_at", ["2013-01-01"]),

@@ -14,8 +14,9 @@ from shelf import BETWEEN, NOON, SUITE, Content, Shelf, content, rows
 from orchestration.errors import ConfigurationError
 from orchestration.identity import VersionId
 from orchestration.stages.judging import Judging
-from orchestration.stages.version_tests import DBT_TESTS, tests_as_verdict
+from orchestration.stages.version_tests import DBT_TESTS
 from orchestration.stages.version_tests import TestRule as RuleOfTest
+from orchestration.stages.version_tests import tests_as_verdict as as_verdict
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.content import Parts
 from orchestration.warehouse.dbt.data_tests import TestOutcome as Outcome
@@ -190,13 +191,13 @@ def test_a_data_test_that_failed_is_waived_for_what_it_looked_at(desk: Desk) -> 
         version = desk.shelf.version({f"2024-06-{n[1:]}": held for n, held in days.items()}, ["m"])
         judging = desk.shelf.judging(version)
         rule = Rule(f"dbt:{NODE.unique_id}", "a" * 64, Parts(frozenset({"readings"})))
-        judging._find_bases([rule])
+        judging._find_bases([rule], ["passed"])
         due = judging._is_due(rule)
         judging.test_rules = [RuleOfTest(NODE, rule)]
         judging.outcomes = [(RuleOfTest(NODE, rule), OUTCOME)] if due else []
         judging.said = {rule: "failed"} if due else {}
         found = [OUTCOME] if due else []
-        judging.verdicts[DBT_TESTS] = tests_as_verdict(found, judging.test_rules, judging.bases)
+        judging.verdicts[DBT_TESTS] = as_verdict(found, judging.test_rules, judging.bases)
         judging.evaluate_suites()
         with desk.shelf.runner.transaction():
             judging.record(desk.shelf.lease)

@@ -97,7 +97,7 @@ def test_the_smallest_file_gets_every_stage_with_defaults(tmp_path: Path) -> Non
             '{schema_versions: ["1"]}',
             '{schema_versions: ["1"]}\n  gate: {on_failure: ignore}',
             12,
-            ["stages.gate.on_failure", "write hold or fail"],
+            ["stages.gate.on_failure", "write hold or leave_out or warn or fail"],
         ),
         (
             "resources:",

@@ -1,5 +1,6 @@
 """What a pipeline says about one resource, one stage, and about its own identity."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,58 @@ def test_a_change_of_shape_decides_the_result_and_its_reason_does_not(
 def test_a_published_name_does_not_end_like_a_view_of_a_change_of_shape(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="ends like the views of a change of shape"):
         edited(tmp_path, "dim_carrier, dim_airport, dim_plane]\n\n", "dim_plane__shape2]\n\n")
+
+
+GATE = "acceptance: {artifact_exists: true, verdicts: [passed, warned]}\n    on_failure: hold"
+POLICIES = "retention:\n  previous"
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        ({"marts/fct_trains": "warn"}, "marts/fct_trains is no suite of this pipeline"),
+        ({"marts/fct_flights": "quarantine"}, "'quarantine' is not known; write hold or leave_out"),
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused(
+    tmp_path: Path, edits: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        edited(tmp_path, POLICIES, f"policies: {json.dumps(edits)}\n\n{POLICIES}")
+
+
+@pytest.mark.parametrize(
+    ("suite", "old", "new", "message"),
+    [
+        ("marts/fct_flights", GATE, GATE.replace("hold", "fail"), "gate.on_failure is fail"),
+        ("marts/fct_flights", GATE, GATE.replace("warned]", "warned, failed]"), "accepts failed"),
+        (
+            "staging/flights__flights",
+            "on_failure: quarantine",
+            "on_failure: fail",
+            "validate.on_failure is fail",
+        ),
+    ],
+)
+def test_a_policy_that_its_stage_leaves_no_room_for_is_refused(
+    tmp_path: Path, suite: str, old: str, new: str, message: str
+) -> None:
+    text = (PIPELINES / "flights.yml").read_text()
+    assert text.count(old) == 1
+    text = text.replace(old, new) + f"policies: {{{suite}: leave_out}}\n"
+    path = tmp_path / "flights.yml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        load_pipeline(path)
+    assert f"flights.yml:{text.count(chr(10))}: " in str(refused.value)
+
+
+def test_a_policy_of_a_suite_decides_the_result_and_goes_before_that_of_its_stage(
+    tmp_path: Path, flights: PipelineSpec
+) -> None:
+    said = "policies: {marts/fct_flights: leave_out}"
+    spec = edited(tmp_path, POLICIES, f"{said}\n\n{POLICIES}")
+    assert spec.policy_of("marts/fct_flights") == "leave_out"
+    assert spec.policy_of("marts/dim_plane") == "hold"
+    assert spec.policy_of("dbt data tests") == "hold"
+    assert spec.deciding_content() != flights.deciding_content()
