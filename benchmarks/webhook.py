@@ -193,7 +193,9 @@ def serve_bare(url: str) -> None:
     print(
         json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}, indent=2), flush=True
     )
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", timeout_keep_alive=120
+    )
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -16,6 +16,7 @@ from orchestration.triggers.starters import choose_starter
 _BACKLOG = 2048
 # The platform waits 30 seconds after SIGTERM.
 _LAST_ANSWERS_S = 20
+_IDLE_S = 120
 
 
 def serve(*, host: str, port: int, as_json: bool) -> None:
@@ -51,6 +52,8 @@ def serve(*, host: str, port: int, as_json: bool) -> None:
         server_header=False,
         # Who is asked first, and speaks TLS, is the platform's proxy; nobody else reaches this port.
         forwarded_allow_ips=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"),
+        # A proxy or sender that keeps a connection would else send into one that is just being closed.
+        timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=_LAST_ANSWERS_S,
         lifespan="on",
     )
