@@ -27,6 +27,7 @@ class Fault(StrEnum):
     MISSING_FIELD = "missing_field"
     EXTRA_FIELD = "extra_field"
     DUPLICATED_PAGE = "duplicated_page"
+    SHORT_PAGE = "short_page"
     EXPIRED_TOKEN = "expired_token"  # noqa: S105  (a name, not a token)
     UNSUPPORTED_SCHEMA_VERSION = "unsupported_schema_version"
     NUL_CHARACTER = "nul_character"

@@ -6,7 +6,10 @@ from ingestion.demo_api.faults import Fault, FaultRule
 from ingestion.demo_api.resources import COLUMNS, Kind, Record, Resource, Value
 
 RECORD_FAULTS = frozenset(
-    {Fault.MALFORMED_RECORD, Fault.MISSING_FIELD, Fault.EXTRA_FIELD, Fault.NUL_CHARACTER}
+    {
+        *(Fault.MALFORMED_RECORD, Fault.MISSING_FIELD, Fault.EXTRA_FIELD),
+        *(Fault.NUL_CHARACTER, Fault.SHORT_PAGE),
+    }
 )
 
 _REQUIRED = {
@@ -36,6 +39,9 @@ def spoil_records(
     resource: Resource, records: Sequence[Record], rule: FaultRule
 ) -> list[Record] | None:
     """Return the page's records with the fault in them, None when it finds no record to strike."""
+    if rule.fault is Fault.SHORT_PAGE:
+        # The total still tells of all of them.
+        return list(records[: len(records) // 2]) if records else None
     positions = _positions(rule, len(records))
     if not positions:
         return None

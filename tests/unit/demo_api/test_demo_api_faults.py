@@ -114,6 +114,16 @@ def test_a_duplicated_page_is_served_again_and_counted(
     assert read(FLIGHTS) == once
 
 
+def test_a_short_page_lost_its_second_half_and_the_total_did_not_notice(
+    set_fault: SetFault, client: httpx.Client
+) -> None:
+    whole = client.get(f"{FLIGHTS}&page=2").json()
+    set_fault(fault="short_page", resource="flights", date=DAY, page=2, times=1)
+    short = client.get(f"{FLIGHTS}&page=2").json()
+    assert short == whole | {"records": whole["records"][:110]}
+    assert client.get(f"{FLIGHTS}&page=2").json() == whole
+
+
 def test_an_expired_token_reads_as_expired(set_fault: SetFault, client: httpx.Client) -> None:
     set_fault(fault="expired_token", resource="planes")
     answer = client.get("/v1/planes")
