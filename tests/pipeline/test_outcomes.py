@@ -1,24 +1,17 @@
 """Every row of docs/outcomes.md, run as a user runs it: the fault, what it leads to, and the way out."""
 
 import json
-import secrets
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from effort import draw
 from harness import Sluice
-from outcome_table import NEW_DAY, PUBLISHED_DAY, Failure, Row, read_rows
-from psycopg import sql
-from warm import WarmProcess, WarmSluice
+from outcome_table import Failure, Row, read_rows
 
 from ingestion.demo_api.faults import Fault
 from ingestion.demo_api.server import DemoServer
-from orchestration.warehouse.connections import Warehouse
 from orchestration.warehouse.embedded import EmbeddedServer
 from orchestration.warehouse.embedded_install import installed_programs
 
@@ -30,76 +23,10 @@ CORRECTION = ({"carrier": "UA", "flight": 1545}, {"arr_delay": 99.0})
 Published = dict[str, list[tuple[Any, ...]]]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def open_sluice(
-    server: EmbeddedServer, demo_server: DemoServer, warm_process: WarmProcess
-) -> Callable[[str, Path], Sluice]:
-    """Makes a Sluice of a database's name and a home."""
-    return lambda database, home: WarmSluice(
-        Warehouse(server.url(database=database)),
-        home,
-        demo_server,
-        extra={"SLUICE_FETCH_ATTEMPTS": "3"},
-        process=warm_process,
-    )
-
-
-@pytest.fixture(scope="module")
-def base(
-    server: EmbeddedServer,
-    template: str,
-    demo_server: DemoServer,
-    open_sluice: Callable[[str, Path], Sluice],
-    home: Path,
-) -> Iterator[str]:
-    """A database in which one good day is published; nobody stays connected to it."""
-    demo_server.clear()
-    with _cloned(server, template) as name:
-        open_sluice(name, home).run(PUBLISHED_DAY)
-        yield name
-
-
-@pytest.fixture(scope="module")
-def before(base: str, open_sluice: Callable[[str, Path], Sluice], home: Path) -> Published:
-    """What readers see before a row's fault strikes."""
-    return open_sluice(base, home).everything_published()
-
-
-@pytest.fixture(scope="module")
-def whole(
-    server: EmbeddedServer,
-    demo_server: DemoServer,
-    base: str,
-    open_sluice: Callable[[str, Path], Sluice],
-    home: Path,
-) -> Published:
-    """What readers see once the second day is published, whole."""
-    demo_server.clear()
-    with _cloned(server, base) as name:
-        undisturbed = open_sluice(name, home)
-        undisturbed.run(NEW_DAY)
-        return undisturbed.everything_published()
-
-
 @pytest.fixture
-def sluice(
-    server: EmbeddedServer,
-    demo_server: DemoServer,
-    base: str,
-    whole: Published,
-    open_sluice: Callable[[str, Path], Sluice],
-    tmp_path: Path,
-) -> Iterator[Sluice]:
+def sluice(after_a_good_day: Sluice) -> Sluice:
     """One good day is published, and nothing is wrong yet."""
-    demo_server.clear()
-    with _cloned(server, base) as name:
-        yield open_sluice(name, tmp_path)
-    demo_server.clear()
+    return after_a_good_day
 
 
 def test_every_fault_has_a_row() -> None:
@@ -249,16 +176,3 @@ def dumped(server: EmbeddedServer, sluice: Sluice) -> str:
         [installed_programs() / "pg_dump", server.superuser_url(str(name))],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-
-
-@contextmanager
-def _cloned(server: EmbeddedServer, template: str) -> Iterator[str]:
-    name = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("create database {} template {} owner sluice_owner strategy file_copy").format(
-                sql.Identifier(name), sql.Identifier(template)
-            )
-        )
-        yield name
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
