@@ -56,15 +56,18 @@ shown as (
     group by s.model, p.partition
 ),
 
+-- From the few views to what they read: the other way round, all that the catalogue has would be looked at.
 reads as (
-    select view.name as view_name, array_agg(distinct below.name collate "C" order by below.name collate "C") as names
+    select v.view_name, array_agg(distinct b.relname::text collate "C" order by b.relname::text collate "C") as names
     from segmented as s
-    join stored as view on view.name in (s.relation_name, s.companion)
-    join pg_rewrite as w on w.ev_class = view.oid
+    cross join lateral unnest(array[s.relation_name, s.companion]) as v (view_name)
+    join pg_rewrite as w on w.ev_class = to_regclass(format('store.%%I', v.view_name))
     join pg_depend as d
         on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass
-    join stored as below on below.oid = d.refobjid and below.oid <> view.oid
-    group by view.name
+    join pg_class as b
+        on b.oid = d.refobjid and b.oid <> w.ev_class and b.relnamespace = 'store'::regnamespace
+        and b.relkind in ('r', 'v')
+    group by v.view_name
 )
 
 select s.model || ': its segment ' || s.segment_name || ' is not in the store' as subject

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import psycopg
 import pytest
+from long_history import scans
 from segment_tables import Segment
 
 from orchestration.errors import DestinationFailure
 from orchestration.identity import VersionId
+from orchestration.sql.queries import query
 from orchestration.warehouse.connections import Role, Warehouse
 
 DAYS = [f"2013-01-{day:02}" for day in range(1, 5)]
@@ -185,3 +188,23 @@ def test_partitions_are_traced_through_partitioned_models_and_views_that_pass_th
             )
         owner.execute("update ops.relations set kind = 'view' where model = 'stg'")
     assert flights.publish(version).outcome == "published"
+
+
+def test_the_check_of_a_version_looks_through_the_catalogue_once_at_most(
+    partitioned: VersionId, warehouse: Warehouse
+) -> None:
+    with warehouse.connect(Role.TRANSFORMER, autocommit=True) as builder:
+        builder.execute("create table store.other as select 1 as one")
+        for number in range(250):
+            builder.execute(
+                f"create view store.other_{number} as select * from store.other".encode()
+            )
+    catalogue = ["pg_class", "pg_rewrite", "pg_depend"]
+    with warehouse.connect(autocommit=True) as owner:
+        owner.execute("vacuum analyze pg_class, pg_rewrite, pg_depend")
+        text = psycopg.ClientCursor(owner).mogrify(
+            query("publication_segments"), {"version_id": partitioned}
+        )
+        looked_at = sum(scans(owner, text, catalogue).values())
+        sizes = [owner.execute(f"select count(*) from {n}".encode()).fetchone() for n in catalogue]
+    assert looked_at <= 2 * sum(size[0] for size in sizes if size)
