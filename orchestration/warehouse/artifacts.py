@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import args_row
 
 from ingestion.artifacts import (
     Measured,
@@ -28,6 +28,7 @@ from orchestration.identity import ArtifactId
 from orchestration.sql.queries import query
 from orchestration.warehouse.fence import Lease, assert_fence
 
+# In the order of the fields.
 _COLUMNS = (
     "artifact_id, pipeline, resource, window_name, revision, partition, run_id, state, fetched, "
     "loaded, quarantined, checksum, schema_version, unexpected_fields, fetched_at, acceptance, "
@@ -62,7 +63,7 @@ def find_artifacts(
     connection: psycopg.Connection, artifact_ids: Iterable[str]
 ) -> dict[str, Artifact]:
     """The artifacts with these ids, by id."""
-    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
         cursor.execute(
             f"select {_COLUMNS} from ops.artifacts where artifact_id = any(%s)",  # noqa: S608
             [list(artifact_ids)],
@@ -74,7 +75,7 @@ def find_adopted(
     connection: psycopg.Connection, pipeline: str, partitions: Iterable[str]
 ) -> dict[str, Artifact]:
     """The adopted artifact of each of these partitions, by partition."""
-    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
         cursor.execute(
             f"select {_COLUMNS} from ops.artifacts "  # noqa: S608
             "where pipeline = %s and partition = any(%s) and state = 'adopted'",
@@ -217,7 +218,7 @@ def _heal_earlier_revisions(
     Equal content is one manifest, and that names the revision which was accepted first.
     """
     new = find_artifacts(connection, [artifact_id])[artifact_id]
-    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
         earlier = cursor.execute(
             f"select {_COLUMNS} from ops.artifacts where pipeline = %s and resource = %s "  # noqa: S608
             "and window_name = %s and revision < %s and acceptance = 'accepted' "
@@ -276,11 +277,23 @@ def sweep_orphans(connection: psycopg.Connection, pipeline: str) -> int:
 def accepted_artifacts(connection: psycopg.Connection, pipeline: str) -> list[Artifact]:
     """For every window the accepted revision that counts, published or held: of what the source was
     asked for last, the last one."""
-    with connection.cursor(row_factory=class_row(Artifact)) as cursor:
+    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
         cursor.execute(
             f"select distinct on (resource, window_name) {_COLUMNS} from ops.artifacts "  # noqa: S608
             "where pipeline = %s and acceptance = 'accepted' "
             "order by resource, window_name, source_revision desc, revision desc",
             [pipeline],
+        )
+        return cursor.fetchall()
+
+
+def artifacts_of_manifest(connection: psycopg.Connection, manifest: str) -> list[Artifact]:
+    """What a manifest names, by id."""
+    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
+        cursor.execute(
+            f"select {_COLUMNS} from ops.artifacts where artifact_id in "  # noqa: S608
+            "(select artifact_id from ops.manifest_artifacts where manifest_id = %s) "
+            "order by artifact_id",
+            [manifest],
         )
         return cursor.fetchall()

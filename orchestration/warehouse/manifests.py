@@ -7,7 +7,7 @@ import psycopg
 
 from ingestion.partitions import SNAPSHOT
 from orchestration.identity import ManifestId, digest, manifest_id
-from orchestration.warehouse.artifacts import Artifact, accepted_artifacts, find_artifacts
+from orchestration.warehouse.artifacts import Artifact, accepted_artifacts, artifacts_of_manifest
 from orchestration.warehouse.fence import Lease, assert_fence
 
 
@@ -55,11 +55,7 @@ def compose_manifest(connection: psycopg.Connection, pipeline: str) -> Manifest:
 
 def load_manifest(connection: psycopg.Connection, manifest: ManifestId, pipeline: str) -> Manifest:
     """A manifest as it was written down."""
-    rows = connection.execute(
-        "select artifact_id from ops.manifest_artifacts where manifest_id = %s", [manifest]
-    ).fetchall()
-    found = find_artifacts(connection, [artifact_id for (artifact_id,) in rows])
-    return Manifest(manifest, pipeline, tuple(found[name] for name in sorted(found)))
+    return Manifest(manifest, pipeline, tuple(artifacts_of_manifest(connection, manifest)))
 
 
 def record_manifest(

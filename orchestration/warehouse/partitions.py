@@ -41,7 +41,11 @@ def is_partitioned(connection: psycopg.Connection, relation_name: str) -> bool:
 
 def segments_with(connection: psycopg.Connection, partition_keys: Collection[str]) -> list[Segment]:
     """The adopted segments that hold any of these partition keys, each with all it holds."""
+    # One text: thousands of constants would be written, read and planned one by one.
     rows = connection.execute(
-        query("segments_with_keys"), {"keys": list(partition_keys)}
+        query("segments_with_keys"), {"keys": " ".join(partition_keys)}
     ).fetchall()
-    return [Segment(name, keys, counts) for name, keys, counts in rows]
+    return [
+        Segment(name, dict(zip(held, keys, strict=True)), dict(zip(held, counts, strict=True)))
+        for name, held, keys, counts in rows
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from orchestration.identity import ManifestId
+from orchestration.sql.queries import query
 from orchestration.warehouse.dbt.graph import ModelNode, ProjectGraph
 from orchestration.warehouse.dbt.keys import ModelKeys
 from orchestration.warehouse.dbt.plan import BuildPlan
@@ -72,7 +73,8 @@ def explain_rebuilds(
     manifest: Manifest,
 ) -> list[Rebuild]:
     """The rebuilds of the plan, in the order of its models; none before something is published."""
-    before = _published(connection, pipeline)
+    again = _built_again(connection, pipeline, plan)
+    before = _published(connection, pipeline) if again else None
     if before is None:
         return []
     now = _Version(
@@ -80,13 +82,11 @@ def explain_rebuilds(
         {name: own.partition_keys or {} for name, own in keys.items()},
         manifest,
     )
-    found = []
-    for name, built in plan.new_partitions.items():
-        again = before.partitions.get(name, {}).keys() & set(built)
-        if again:
-            causes = _Causes(graph, keys, before, now).of(graph.model(name), again)
-            found.append(Rebuild(name, len(again), len(now.partitions[name]), causes))
-    return found
+    causes = _Causes(graph, keys, before, now)
+    return [
+        Rebuild(name, len(names), len(now.partitions[name]), causes.of(graph.model(name), names))
+        for name, names in again.items()
+    ]
 
 
 class _Causes:
@@ -136,6 +136,21 @@ class _Causes:
                 for each, windows in beside.items():
                     parts.setdefault(each, set()).update(windows)
         return wholes, parts
+
+
+def _built_again(
+    connection: psycopg.Connection, pipeline: str, plan: BuildPlan
+) -> dict[str, set[str]]:
+    """model → partitions that the plan builds and the published version shows; mostly there are none."""
+    found: dict[str, set[str]] = {}
+    for name, built in plan.new_partitions.items():
+        rows = connection.execute(
+            query("rebuilds_of_model"),
+            {"pipeline": pipeline, "model": name, "partitions": list(built)},
+        ).fetchall()
+        if rows:
+            found[name] = {partition for (partition,) in rows}
+    return found
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:

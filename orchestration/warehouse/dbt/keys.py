@@ -5,7 +5,7 @@ descriptions, tags, paths, the run, the machine or the time.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -104,29 +104,33 @@ def _partition_keys(
         "parents": {n: k for n, k in content["parents"].items() if f"model {n}" not in inputs},
         "resources": {n: k for n, k in content["resources"].items() if n not in windows},
     }
-    base = digest(whole)
     known = sorted({window for held in inputs.values() for window in held})
-    read = {
-        window: tuple(known[max(0, position - model.lookback) : position + 1])
-        for position, window in enumerate(known)
-    }
-    own = {window: _partition_key(base, inputs, windows) for window, windows in read.items()}
-    return own, read
+    read = [slice(max(0, place - model.lookback), place + 1) for place, _ in enumerate(known)]
+    own = dict(zip(known, _digests(digest(whole), inputs, known, read), strict=True))
+    return own, {window: tuple(known[part]) for window, part in zip(known, read, strict=True)}
 
 
-def _partition_key(
-    base: str, inputs: Mapping[str, Mapping[str, str]], windows: Sequence[str]
-) -> str:
-    """A digest of what the windows hold of each input.
+def _digests(
+    base: str,
+    inputs: Mapping[str, Mapping[str, str]],
+    known: Sequence[str],
+    read: Iterable[slice],
+) -> Iterator[str]:
+    """Digests of what the inputs hold of some of the known windows, for each part that is read.
 
     There is one for each day of a long history, so it does without JSON: names and checksums have
     no line breaks, and a missing window is not an empty one.
     """
-    parts = [base]
-    for name, held in inputs.items():
-        parts.append(name)
-        parts += [f"{window} {held.get(window, '-')}" for window in windows]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    lines = [
+        (name, [f"{window} {held.get(window, '-')}" for window in known])
+        for name, held in inputs.items()
+    ]
+    for part in read:
+        parts = [base]
+        for name, of_input in lines:
+            parts.append(name)
+            parts += of_input[part]
+        yield hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _refuse_unpartitioned(model: ModelNode) -> None:
