@@ -13,7 +13,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-crash test-campaign benchmark-checkpoint benchmark-nightly benchmark-scale benchmark-publish \
-	benchmark-published-reads benchmark-webhook check format lock clean
+	benchmark-published-reads benchmark-webhook benchmark-year check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ benchmark-published-reads: $(READY) ## Measure reading a published view beside i
 
 benchmark-webhook: $(READY) ## Measure keeping a message beside inserting one row
 	@PYTHONPATH=. "$(BIN)/python" benchmarks/webhook.py
+
+benchmark-year: $(READY) ## Simulate a year of nights and a month of micro-batches (an hour or more)
+	@PYTHONPATH=. "$(BIN)/python" benchmarks/year.py --plot docs/year.svg
 
 check: $(READY) ## Format, lint, types, import rules, SQL lint, declarations
 	@"$(BIN)/ruff" format --check .
