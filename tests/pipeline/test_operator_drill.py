@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import draw
 from harness import CHECKOUT, Sluice
 from prometheus_client.parser import text_string_to_metric_families
 from warm import WarmProcess, WarmSluice
@@ -329,14 +330,23 @@ def _no_pseudonym_key(drill: Drill) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("cause", "failure", "code", "stage", "command"),
-    [
-        (_wrong_token, "source (source_unauthorized)", 11, "extract", TYPED),
-        (_no_records, "quality (partition_rejected)", 10, "validate", f"{TYPED} --refresh"),
-        (_strict_suite, "quality (gate_failed)", 10, "gate", "sluice replay {run} --stage gate"),
-        (_broken_model, "transform", 12, "transform", TYPED),
-        (_no_right_to_load, "destination (sqlstate_42501)", 13, "extract", TYPED),
-        (_no_pseudonym_key, "configuration (source_not_configured)", 78, "initialize", TYPED),
-    ],
+    draw(
+        [
+            (_wrong_token, "source (source_unauthorized)", 11, "extract", TYPED),
+            (_no_records, "quality (partition_rejected)", 10, "validate", f"{TYPED} --refresh"),
+            (
+                _strict_suite,
+                "quality (gate_failed)",
+                10,
+                "gate",
+                "sluice replay {run} --stage gate",
+            ),
+            (_broken_model, "transform", 12, "transform", TYPED),
+            (_no_right_to_load, "destination (sqlstate_42501)", 13, "extract", TYPED),
+            (_no_pseudonym_key, "configuration (source_not_configured)", 78, "initialize", TYPED),
+        ],
+        3,
+    ),
     ids=lambda value: getattr(value, "__name__", "").strip("_") or None,
 )
 def test_the_command_that_status_prints_publishes_once_the_cause_is_gone(
