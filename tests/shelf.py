@@ -311,7 +311,7 @@ class Shelf:
 class Forgetful(Judging):
     """A gate without a memory: everything is due, and all of it."""
 
-    def _find_bases(self, rules: Any) -> None: ...
+    def _find_bases(self, rules: Any, accepted: Any) -> None: ...
 
 
 def make_shelf(warehouse: Warehouse, runner: psycopg.Connection, folder: Path) -> Shelf:
