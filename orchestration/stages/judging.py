@@ -90,9 +90,10 @@ class Judging:
         context, names = self.context, self.context.pipeline.suites
         judge = SuiteJudge(self.under, context.settings.suites_dir, context.run.as_of)
         self.suite_rules = judge.rules(names)
-        for name in dict.fromkeys(names):
-            of_suite = [each.rule for each in self.suite_rules if each.name == name]
-            self._find_bases(of_suite, self._accepted(name))
+        # Mostly all suites accept the same, so that all are looked up at once.
+        for accepted in {self._accepted(name) for name in names}:
+            alike = [e.rule for e in self.suite_rules if self._accepted(e.name) == accepted]
+            self._find_bases(alike, accepted)
         due = judge.due(self.suite_rules, self.bases)
         self.unread = judge.unread(context.connection, due)
         subjects = [judge.subject(each, self._changed(each.rule), self.unread) for each in due]

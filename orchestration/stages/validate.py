@@ -68,7 +68,7 @@ class ValidateStage:
 
     def still_valid(self, context: StageContext, checkpoints: dict[Unit, Checkpoint]) -> set[Unit]:
         """A verdict holds for the same rows under the same rules, and while the database agrees."""
-        rules = rules_of(context)
+        rules, of_gate = rules_of(context), gate_rules(context)
         adopted = find_adopted(
             context.connection,
             context.pipeline.name,
@@ -83,13 +83,13 @@ class ValidateStage:
                 and found.output_ref == artifact.artifact_id
                 and found.checksum == judged_checksum(artifact, rules)
                 and artifact.acceptance == expected
-                and found.result.get("gate_rules") in (None, gate_rules(context))
+                and found.result.get("gate_rules") in (None, of_gate)
             ):
                 valid.add(unit)
         return valid
 
     def execute(self, context: StageContext, claims: Sequence[Claim]) -> Iterator[UnitResult]:
-        rules = rules_of(context)
+        rules, of_gate = rules_of(context), gate_rules(context)
         adopted = find_adopted(
             context.connection,
             context.pipeline.name,
@@ -128,6 +128,7 @@ class ValidateStage:
                 context,
                 artifact,
                 findings[artifact.artifact_id],
+                of_gate,
                 claim.lease,
             )
             reach(FaultPoint.VALIDATE_AFTER_ACCEPTANCE)
@@ -146,9 +147,7 @@ class ValidateStage:
                         }
                         for item in found
                     ],
-                    "gate_rules": gate_rules(context)
-                    if any(item.by_gate for item in found)
-                    else None,
+                    "gate_rules": of_gate if any(item.by_gate for item in found) else None,
                 },
             )
 
@@ -232,9 +231,13 @@ def _record(
     context: StageContext,
     artifact: Artifact,
     findings: list[Finding],
+    of_gate: str,
     lease: Lease,
 ) -> list[Finding]:
-    """Writes down what was found; returns it with what a reviewer released no longer blocking."""
+    """Writes down what was found; returns it with what a reviewer released no longer blocking.
+
+    `of_gate` is the digest of the gate's rules.
+    """
     with connection.transaction():
         assert_fence(connection, lease)
         # A release locks this row too, so that neither goes unseen by the other.
@@ -247,9 +250,7 @@ def _record(
             Finding(rule, message, policy=Policy.LEAVE_OUT, by_gate=True)
             if left_out
             else Finding(rule, message)
-            for rule, message, left_out in kept_out_rules(
-                connection, artifact.artifact_id, gate_rules(context)
-            )
+            for rule, message, left_out in kept_out_rules(connection, artifact.artifact_id, of_gate)
         ]
         if discarded := discarded_records(connection, artifact.artifact_id):
             findings.append(Finding("discarded_records", f"it has {discarded}, discarded since"))
