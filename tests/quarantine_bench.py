@@ -27,6 +27,7 @@ from orchestration.stages import validate
 from orchestration.stages.acceptance import Finding
 from orchestration.stages.base import Claim, StageContext, Unit, UnitDone, UnitFailed, UnitResult
 from orchestration.stages.extract import ExtractStage
+from orchestration.stages.policies import gate_rules
 from orchestration.triggers.retry import request_retries
 from orchestration.warehouse.artifacts import Artifact, find_adopted
 from orchestration.warehouse.connections import Role, Warehouse
@@ -151,7 +152,8 @@ class Bench:
             lease = try_acquire(runner, build_lease("flights"))
             assert lease is not None
             findings = [] if accepted else [Finding(rule, "too few")]
-            validate._record(runner, self.context(runner, []), artifact, findings, lease)
+            context = self.context(runner, [])
+            validate._record(runner, context, artifact, findings, gate_rules(context), lease)
             release(runner, lease)
         return self.artifact(Partition.parse(artifact.partition)).acceptance
 

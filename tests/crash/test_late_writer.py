@@ -178,6 +178,7 @@ WRITES: dict[str, tuple[Role, Write]] = {
             stage_context(w, c, lease),
             artifacts.find_artifacts(c, ["a_late"])[ArtifactId("a_late")],
             [Finding("min_records", "too few")],
+            "d" * 64,
             lease,
         ),
     ),

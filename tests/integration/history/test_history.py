@@ -155,7 +155,7 @@ def test_ten_years_are_as_many_look_ups_as_a_month(
         "explain (analyze, format json) " + query("history_windows"), asked
     ).fetchall()
     [scan] = list(scans(plan[0]["Plan"]))
-    assert (scan["Index Name"], scan["Actual Rows"]) == ("artifacts_counting", 8)
+    assert (scan["Index Name"], scan["Actual Rows"]) == ("artifacts_accepted", 8)
     assert scan.get("Rows Removed by Filter", 0) == 0
 
 
