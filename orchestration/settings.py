@@ -16,12 +16,6 @@ DEMO_TOKEN = "demo-token"  # noqa: S105
 DEMO_PSEUDONYM_KEY = "demo-pseudonym-key-not-for-real-data"
 
 
-_ROLES = (
-    *("runner", "extractor", "transformer", "gate", "publisher", "reviewer", "analyst"),
-    *("webhook", "console"),
-)
-
-
 class Settings(BaseSettings):
     """Environment variables, all prefixed SLUICE_; `.env.example` explains each one."""
 
@@ -68,7 +62,8 @@ class Settings(BaseSettings):
     @property
     def role_passwords(self) -> dict[str, str]:
         """Role without its prefix → its password, for roles that have one of their own."""
-        found = {name: getattr(self, f"password_{name}") for name in _ROLES}
+        names = [name for name in type(self).model_fields if name.startswith("password_")]
+        found = {name.removeprefix("password_"): getattr(self, name) for name in names}
         return {name: secret.get_secret_value() for name, secret in found.items() if secret}
 
     @property

@@ -1,16 +1,15 @@
 """A stand-in for the workflow platform's public API: it answers starts of tasks, or does not."""
 
-import json
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from http_service import HttpService
 
 
 @dataclass
-class PlatformApi:
+class PlatformApi(HttpService):
     """`starts` are the tasks that were started, each once for a key; `status` is what starts answer
     (202 starts), after `delay_s`."""
 
@@ -23,7 +22,7 @@ class PlatformApi:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://{self.address}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,46 +47,14 @@ class PlatformApi:
                 self._by_key[key] = name
             return name
 
-    def __enter__(self) -> Self:
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                api.asked += 1
-                # Slow is not refused: what was asked for happens, and the answer is not waited for.
-                name = api.start(order) if api.status == 202 else ""
-                time.sleep(api.delay_s)
-                answer = {
-                    "id": name, "taskId": "tsk-1", "status": "pending", "parentTaskRunId": "",
-                    "rootTaskRunId": name, "retries": 0, "attempts": [],
-                } if name else {"message": "no"}  # fmt: skip
-                body = json.dumps(answer).encode()
-                try:
-                    self.send_response(api.status)
-                    self.send_header("Content-Type", "application/json")
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-                except OSError:
-                    return
-
-            def log_message(self, *_: object) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.asked += 1
+        # Slow is not refused: what was asked for happens, and the answer is not waited for.
+        name = self.start(body) if self.status == 202 else ""
+        time.sleep(self.delay_s)
+        if not name:
+            return self.status, {"message": "no"}
+        return self.status, {
+            "id": name, "taskId": "tsk-1", "status": "pending", "parentTaskRunId": "",
+            "rootTaskRunId": name, "retries": 0, "attempts": [],
+        }  # fmt: skip

@@ -7,7 +7,7 @@ from orchestration.checks.finding import Finding, Severity, split_hint
 from orchestration.errors import ConfigurationError
 from orchestration.model import StageName
 from orchestration.notifications.delivery import is_address
-from orchestration.notifications.routes import read_alerts
+from orchestration.notifications.routes import filled_in, read_alerts
 from orchestration.settings import Settings
 
 SUBJECT = "alerts"
@@ -25,7 +25,7 @@ def check_alerts(declared: Iterable[DeclaredPipeline], settings: Settings) -> li
     findings = [
         _finding(f"a route of {owner} is not an address that apprise knows", "correct the address")
         for owner, routes in sorted(alerts.routes.items())
-        if not all(map(is_address, (route.replace("{email}", "a%40b.example") for route in routes)))
+        if not all(map(is_address, (filled_in(route, "a@b.example") for route in routes)))
     ]
     for pipeline in declared:
         for place, email in _people(pipeline):

@@ -8,7 +8,15 @@ from orchestration.cli.analysing import ANALYST_COMMANDS
 from orchestration.cli.gate_commands import gates
 from orchestration.cli.keeping import KEEPING_COMMANDS
 from orchestration.cli.operating import OPERATOR_COMMANDS
-from orchestration.cli.options import Json, Limit, PipelineOption, RunArgument, VersionArgument
+from orchestration.cli.options import (
+    AsOf,
+    Json,
+    Limit,
+    NamedPipeline,
+    PipelineOption,
+    RunArgument,
+    VersionArgument,
+)
 from orchestration.cli.quarantine_commands import quarantine
 from orchestration.cli.review_commands import review
 from orchestration.cli.role_commands import roles
@@ -109,7 +117,7 @@ def check(
 
 @app.command()
 def run(
-    pipeline: Annotated[str, typer.Option("--pipeline", help="A file in orchestration/pipelines.")],
+    pipeline: NamedPipeline,
     partitions: Annotated[
         str | None,
         typer.Option("--partitions", help="2013-01-01 or 2013-01-01..2013-01-31, ends included."),
@@ -122,10 +130,7 @@ def run(
         bool, typer.Option("--refresh", help="Fetch everything again, under new revisions.")
     ] = False,
     no_publish: Annotated[bool, typer.Option("--no-publish", help="Stop after the gate.")] = False,
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="The moment freshness is judged for, ISO 8601; default: now."),
-    ] = None,
+    as_of: AsOf = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be fetched, change nothing.")
     ] = False,

@@ -8,9 +8,9 @@ import psycopg
 from ingestion.partitions import day_windows
 from orchestration.cli.gates import failed_expectations, remark
 from orchestration.cli.output import console, print_json, print_rows, say
-from orchestration.cli.reading import fetch
 from orchestration.cli.run import drive, print_summary
 from orchestration.cli.session import prepare_logs, read_settings, start_services
+from orchestration.sql.rows import fetch
 from orchestration.triggers.request import RunRequest
 from orchestration.warehouse.connections import Role
 

@@ -6,7 +6,7 @@ import psycopg
 
 from orchestration.cli.output import console, print_json, print_text
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.reading import fetch, reading
+from orchestration.cli.reading import reading
 from orchestration.cli.session import prepare_logs, read_settings
 from orchestration.comparison.compare import compare_sides
 from orchestration.comparison.sides import version_side
@@ -18,6 +18,7 @@ from orchestration.publication.versions import (
     published_version,
     resolve_version,
 )
+from orchestration.sql.rows import fetch
 from orchestration.warehouse.connections import Role
 
 PUBLISHED = "published"

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchestration.cli.output import print_json, print_rows, shown
-from orchestration.cli.reading import fetch, reading
+from orchestration.cli.reading import reading
 from orchestration.runs.state import resolve_run
+from orchestration.sql.rows import fetch
 
 _SHOWN_PARTITIONS = 3
 

@@ -18,4 +18,11 @@ NamedVersion = Annotated[
     str, typer.Argument(metavar="VERSION", help="A version, or the beginning of its id.")
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+NamedPipeline = Annotated[
+    str, typer.Option("--pipeline", help="A file in orchestration/pipelines.")
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", help="The moment freshness is judged for, ISO 8601; default: now."),
+]
 PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only this pipeline.")]

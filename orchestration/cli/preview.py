@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from orchestration.cli.diff import require_format
 from orchestration.cli.output import console, print_json, print_text, say
 from orchestration.cli.progress import choose_progress
-from orchestration.cli.session import open_for_analyst, prepare_logs, read_settings
+from orchestration.cli.session import open_as, prepare_logs, read_settings
 from orchestration.errors import EXIT_CODES, ConfigurationError, FailureKind
 from orchestration.pipelines.files import get_pipeline, pipeline_names
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.preview.preview import Planned, Preview, Previewed
 from orchestration.runs.work_folder import work_folder
 from orchestration.settings import Settings
+from orchestration.warehouse.connections import Role
 
 
 def preview(
@@ -30,7 +31,7 @@ def preview(
     require_format(output_format)
     settings = read_settings()
     prepare_logs(settings)
-    warehouse = open_for_analyst(settings)
+    warehouse = open_as(settings, Role.ANALYST)
     spec = _pipeline(settings, pipeline)
     with choose_progress() as progress, work_folder(settings.home_dir / "work") as work:
         asked = Preview(
@@ -46,7 +47,7 @@ def clean(*, name: str | None, as_json: bool) -> None:
     from orchestration.preview.schema import clean_preview, preview_schema
 
     schema = preview_schema(name)
-    dropped = clean_preview(open_for_analyst(read_settings()), schema)
+    dropped = clean_preview(open_as(read_settings(), Role.ANALYST), schema)
     if as_json:
         print_json({"schema": schema, "dropped": dropped})
     else:

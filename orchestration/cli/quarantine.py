@@ -5,13 +5,14 @@ from typing import Any
 import psycopg
 
 from orchestration.cli.output import print_json, print_rows, say
-from orchestration.cli.reading import reading, rows_of
+from orchestration.cli.reading import reading
 from orchestration.cli.session import read_settings
 from orchestration.errors import ConfigurationError, InternalError
 from orchestration.pipelines.files import get_pipeline
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.runs.state import resolve_run
 from orchestration.settings import Settings
+from orchestration.sql.rows import rows_of
 from orchestration.warehouse.connections import Role
 
 STATES = ("held", "superseded", "retried", "discarded", "released")

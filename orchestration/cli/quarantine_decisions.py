@@ -11,7 +11,7 @@ from ingestion.partitions import SNAPSHOT, Partition
 from orchestration.cli.output import print_facts, print_json, print_rows, say
 from orchestration.cli.quarantine_payload import read_corrections
 from orchestration.cli.quarantine_show import in_use, parse_entry
-from orchestration.cli.reading import fetch, reading, rows_of
+from orchestration.cli.reading import reading
 from orchestration.cli.run import drive, print_summary
 from orchestration.cli.session import (
     deciding,
@@ -21,6 +21,7 @@ from orchestration.cli.session import (
 )
 from orchestration.errors import EXIT_CODES, ConfigurationError, FailureKind
 from orchestration.faultpoints import FaultPoint, reach
+from orchestration.sql.rows import fetch, rows_of
 from orchestration.triggers.retry import request_retries, retry_request
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.decisions import discard_records, release_partition

@@ -15,9 +15,10 @@ from ingestion.errors import IngestionConfigurationError
 from ingestion.sources import get_resource
 from orchestration.cli.output import print_facts, print_json, print_rows
 from orchestration.cli.quarantine import Reviewers, age
-from orchestration.cli.reading import reading, rows_of
+from orchestration.cli.reading import reading
 from orchestration.cli.session import read_settings
 from orchestration.errors import ConfigurationError
+from orchestration.sql.rows import rows_of
 from orchestration.warehouse.connections import Role
 
 _REVISIONS = ["partition", "origin", "fetched", "loaded", "quarantined", "acceptance", "in_use"]

@@ -6,12 +6,13 @@ from typing import Any
 from orchestration.cli.output import print_facts, print_json, print_rows
 from orchestration.cli.quarantine import Reviewers, age
 from orchestration.cli.quarantine_decisions import require_reason
-from orchestration.cli.reading import fetch, reading, rows_of
+from orchestration.cli.reading import reading
 from orchestration.cli.session import deciding, read_settings
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.publication.versions import Version, resolve_version
 from orchestration.runs.diagnosis import refreshed_request, same_request
 from orchestration.runs.state import get_run
+from orchestration.sql.rows import fetch, rows_of
 from orchestration.warehouse.connections import Role
 from orchestration.warehouse.decisions import approve_version, reject_version
 from orchestration.warehouse.waivers import KnownBreach, breaches_of

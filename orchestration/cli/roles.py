@@ -6,6 +6,7 @@ import psycopg
 
 from orchestration.cli.output import print_json, print_rows, say
 from orchestration.cli.session import open_warehouse, read_settings
+from orchestration.errors import EXIT_CODES, FailureKind
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.roles import ensure_roles
 
@@ -24,7 +25,7 @@ def sync_roles(*, as_json: bool) -> None:
     rows = _rows(warehouse)
     _print(rows, as_json=as_json)
     if not all(row["can_log_in"] for row in rows):
-        raise SystemExit(78)
+        raise SystemExit(EXIT_CODES[FailureKind.CONFIGURATION])
 
 
 def _rows(warehouse: Warehouse) -> list[dict[str, Any]]:

@@ -65,24 +65,15 @@ def _role_passwords(settings: Settings) -> dict[Role, str]:
     return {Role(f"sluice_{name}"): given for name, given in settings.role_passwords.items()}
 
 
-def open_for_analyst(settings: Settings) -> Warehouse:
-    """The warehouse for who previews and compares: the analyst's own login, if one is given.
-
-    Else the embedded server is started when it does not run. Raises like `open_warehouse`.
-    """
-    if settings.analyst_url is None:
-        return open_warehouse(settings, start=True)
-    return Warehouse(settings.analyst_url.get_secret_value(), login=Role.ANALYST)
-
-
-def open_for_reviewer(settings: Settings) -> Warehouse:
-    """The warehouse for who decides: the reviewer's own login, if one is given.
+def open_as(settings: Settings, role: Role) -> Warehouse:
+    """The warehouse for an analyst or a reviewer: by a login of their own, if one is given.
 
     Raises like `open_warehouse`.
     """
-    if settings.reviewer_url is None:
+    own = {Role.ANALYST: settings.analyst_url, Role.REVIEWER: settings.reviewer_url}.get(role)
+    if own is None:
         return open_warehouse(settings)
-    return Warehouse(settings.reviewer_url.get_secret_value(), login=Role.REVIEWER)
+    return Warehouse(own.get_secret_value(), login=role)
 
 
 def start_services(settings: Settings, say: Callable[[str], None]) -> Warehouse:
@@ -135,7 +126,7 @@ def deciding(settings: Settings) -> psycopg.Connection:
 
     In autocommit. A login of the reviewer's own says it by itself.
     """
-    warehouse = open_for_reviewer(settings)
+    warehouse = open_as(settings, Role.REVIEWER)
     if warehouse.login is not None:
         return warehouse.connect(Role.REVIEWER, autocommit=True)
     operator = operator_name(settings, warehouse)

@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestration.cli.diff import published_by
 from orchestration.cli.output import print_facts, print_json
 from orchestration.cli.reading import reading
-from orchestration.cli.session import open_for_analyst, read_settings
+from orchestration.cli.session import open_as, read_settings
 from orchestration.publication.deferral import published_manifest
 from orchestration.warehouse.connections import Role
 
@@ -17,7 +17,7 @@ def state(*, output: Path | None, pipeline: str | None, as_json: bool) -> None:
     folder = (output or settings.home_dir / "state").absolute()
     with reading(Role.ANALYST) as connection:
         version = published_by(connection, pipeline)
-        manifest = published_manifest(connection, version, open_for_analyst(settings).database)
+        manifest = published_manifest(connection, version, open_as(settings, Role.ANALYST).database)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "manifest.json"
     temporary = folder / f".manifest.json.{os.getpid()}"

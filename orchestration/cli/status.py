@@ -1,10 +1,11 @@
 """`sluice status`: what is published, what a run came to and why, who owns it, what to type next."""
 
 from orchestration.cli.output import print_facts, print_json, print_rows
-from orchestration.cli.reading import fetch, reading
+from orchestration.cli.reading import reading
 from orchestration.errors import ConfigurationError
 from orchestration.runs.diagnosis import diagnose
 from orchestration.runs.state import resolve_run
+from orchestration.sql.rows import fetch
 
 
 def status(prefix: str | None, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.options import Json
+from orchestration.cli.options import AsOf, Json, NamedPipeline
 
 
 def serve(
@@ -32,7 +32,7 @@ def dispatch(
 
 
 def backfill(
-    pipeline: Annotated[str, typer.Option("--pipeline", help="A file in orchestration/pipelines.")],
+    pipeline: NamedPipeline,
     partitions: Annotated[
         str, typer.Option("--partitions", help="2013-01-01..2013-12-31, ends included.")
     ],
@@ -43,10 +43,7 @@ def backfill(
     publish: Annotated[
         bool, typer.Option("--publish", help="Judge, build and publish once all are loaded.")
     ] = False,
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="The moment freshness is judged for, ISO 8601; default: now."),
-    ] = None,
+    as_of: AsOf = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the chunks, change nothing.")
     ] = False,

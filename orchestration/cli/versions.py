@@ -5,8 +5,9 @@ from typing import Any
 import psycopg
 
 from orchestration.cli.output import print_facts, print_json, print_rows, say
-from orchestration.cli.reading import fetch, reading
+from orchestration.cli.reading import reading
 from orchestration.publication.versions import resolve_version
+from orchestration.sql.rows import fetch
 
 
 def list_them(*, pipeline: str | None, state: str | None, limit: int, as_json: bool) -> None:

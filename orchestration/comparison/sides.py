@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.comparison.value import SideLabel
 from orchestration.errors import ConfigurationError
 from orchestration.publication.shapes import Column, columns_from_json
 from orchestration.publication.versions import Version
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 from orchestration.warehouse.dbt.state import ModelState
 from orchestration.warehouse.partitions import is_partitioned, visible_partitions
 from orchestration.warehouse.segments.places import STORE_SCHEMA
@@ -64,11 +63,9 @@ def version_side(
 ) -> Side:
     """The published models of a version, and those named in `extra`; any role that reads `ops`."""
     states = read_model_states(connection, version.version_id)
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(
-            query("comparison_models"),
-            {"version_id": version.version_id, "extra": list(extra)},
-        ).fetchall()
+    rows = rows_of(
+        connection, "comparison_models", {"version_id": version.version_id, "extra": list(extra)}
+    )
     models = {
         row["model"]: ModelSide(
             model=row["model"],

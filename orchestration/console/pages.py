@@ -19,7 +19,7 @@ from orchestration.runs.description import describe_run, newest_runs
 from orchestration.runs.diagnosis import diagnose
 from orchestration.runs.exposition import as_prometheus
 from orchestration.runs.metrics import measure
-from orchestration.runs.state import get_run, resolve_run
+from orchestration.runs.state import resolve_run
 from orchestration.warehouse.connections import Role, Warehouse
 
 _SHOWN_RUNS = 100
@@ -56,9 +56,7 @@ class Pages:
         """GET /reports/{run}: the same page that `sluice report` writes."""
         with self._reading() as connection:
             found = resolve_run(connection, request.path_params["run"])
-            return HTMLResponse(
-                render_report(read_report(connection, get_run(connection, found.run_id)))
-            )
+            return HTMLResponse(render_report(read_report(connection, found)))
 
     def metrics(self, request: Request) -> Response:
         """GET /metrics: for a scrape with the token, or a visitor who has logged in."""

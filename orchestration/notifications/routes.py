@@ -31,7 +31,12 @@ class Alerts:
     def routes_of(self, owner: str) -> tuple[str, ...]:
         """Addresses for this owner; none when nobody said where to reach them."""
         found = self.routes.get(owner) or self.routes.get(EVERYBODY, ())
-        return tuple(route.replace(_OWNER, quote(owner, safe="")) for route in found)
+        return tuple(filled_in(route, owner) for route in found)
+
+
+def filled_in(route: str, owner: str) -> str:
+    """The address for one of those whom a route serves."""
+    return route.replace(_OWNER, quote(owner, safe=""))
 
 
 def read_alerts(settings: Settings) -> Alerts:

@@ -10,13 +10,13 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from orchestration.errors import ConfigurationError
 from orchestration.publication.origins import Origins, TracedModel
 from orchestration.publication.versions import resolve_version
 from orchestration.publication.views import PUBLISHED_SCHEMA
 from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 from orchestration.warehouse.names import qualified, staging_table
 from orchestration.warehouse.states import read_model_states
 
@@ -65,8 +65,8 @@ def _trace(connection: psycopg.Connection, item: str) -> Row:
 
 def _trace_version(connection: psycopg.Connection, version_id: str, only: str | None = None) -> Row:
     """A version with its models (or one of them), their segments, and the artifacts below these."""
-    [version] = _rows(connection, "lineage_version", [version_id])
-    artifacts = _rows(connection, "lineage_artifacts", [version["manifest_id"]])
+    [version] = rows_of(connection, "lineage_version", [version_id])
+    artifacts = rows_of(connection, "lineage_artifacts", [version["manifest_id"]])
     found = _read_version(connection, version_id, artifacts)
     models = [
         _trace_model(version, name, found, artifacts)
@@ -108,7 +108,7 @@ def _trace_model(version: Row, name: str, found: _Version, artifacts: Collection
 def _trace_partition(connection: psycopg.Connection, item: str) -> Row:
     """Every revision of a window (or one), the versions that have it, and where readers see it."""
     resource, window, revision = _parse(item)
-    artifacts = _rows(
+    artifacts = rows_of(
         connection,
         "lineage_partition",
         {"resource": resource, "window": window, "revision": revision},
@@ -122,7 +122,7 @@ def _trace_partition(connection: psycopg.Connection, item: str) -> Row:
     ids = [artifact["artifact_id"] for artifact in artifacts]
     versions = [
         _trace_into(connection, version, resource, window)
-        for version in _rows(connection, "lineage_versions", [ids])
+        for version in rows_of(connection, "lineage_versions", [ids])
     ]
     published = [
         {"view": view, "version_id": version["version_id"], "partition": version["partition"]}
@@ -140,7 +140,7 @@ def _trace_partition(connection: psycopg.Connection, item: str) -> Row:
 
 def _trace_into(connection: psycopg.Connection, version: Row, resource: str, window: str) -> Row:
     """The models of a version that are made of a window: some of their partitions, or the whole."""
-    artifacts = _rows(connection, "lineage_artifacts", [version["manifest_id"]])
+    artifacts = rows_of(connection, "lineage_artifacts", [version["manifest_id"]])
     found = _read_version(connection, version["version_id"], artifacts)
     models = []
     for name, model in found.models.items():
@@ -174,9 +174,9 @@ def _read_version(
     connection: psycopg.Connection, version_id: str, artifacts: Iterable[Row]
 ) -> _Version:
     values = {"version_id": version_id}
-    models = {item["model"]: item for item in _rows(connection, "lineage_models", values)}
+    models = {item["model"]: item for item in rows_of(connection, "lineage_models", values)}
     segments: dict[str, list[Row]] = {}
-    for item in _rows(connection, "lineage_segments", values):
+    for item in rows_of(connection, "lineage_segments", values):
         segments.setdefault(item["model"], []).append(item)
     windows: dict[str, set[str]] = {}
     for item in artifacts:
@@ -239,8 +239,3 @@ def _parse(item: str) -> tuple[str, str, int | None]:
             code="unknown_item",
         )
     return resource, window, int(revision) if separator else None
-
-
-def _rows(connection: psycopg.Connection, name: str, values: Any) -> list[Row]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), values).fetchall()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.errors import ConfigurationError
 from orchestration.identity import VersionId
@@ -16,7 +15,7 @@ from orchestration.publication.dependants import Dependant, find_dependants
 from orchestration.publication.shapes import Column, Shape, columns_from_json
 from orchestration.publication.versions import refuse_dropped
 from orchestration.publication.views import Schema, Slot, Source
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def read_pointer(
 
 
 def read_targets(connection: psycopg.Connection, version_id: VersionId) -> tuple[Target, ...]:
-    rows = _rows(connection, "publication_target", version_id=version_id)
+    rows = rows_of(connection, "publication_target", {"version_id": version_id})
     return tuple(
         Target(row["model"], row["relation_name"], columns_from_json(row["columns"]), _source(row))
         for row in rows
@@ -154,13 +153,13 @@ def read_state(
         registered=registered,
         slot_views={
             (row["slot"], row["model"], row["shape"]): _slot_view(row)
-            for row in _rows(connection, "publication_slot_views", models=models)
+            for row in rows_of(connection, "publication_slot_views", {"models": models})
         },
         published_views={
             (row["schema"], row["model"]): PublishedView(
                 columns_from_json(row["columns"]), tuple(row["options"])
             )
-            for row in _rows(connection, "publication_published_views", models=models)
+            for row in rows_of(connection, "publication_published_views", {"models": models})
         },
         dependants=find_dependants(connection, models),
     )
@@ -177,8 +176,3 @@ def _slot_view(row: dict[str, Any]) -> SlotView:
 
 def _source(row: dict[str, Any]) -> Source:
     return Source(row["source_name"], columns_from_json(row["source_columns"]))
-
-
-def _rows(connection: psycopg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), values).fetchall()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.model import Run
 from orchestration.runs.diagnosis import diagnose
 from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 
 TREND_RUNS = 12
 _RANKS = ("error", "failed", "waived", "warning", "info", "passed")
@@ -99,15 +99,15 @@ def read_report(connection: psycopg.Connection, run: Run) -> RunReport:
     return RunReport(
         run=run,
         diagnosis=diagnose(connection, run),
-        stages=_rows(connection, "report_stages", values),
-        partitions=_rows(connection, "report_partitions", values),
+        stages=rows_of(connection, "report_stages", values),
+        partitions=rows_of(connection, "report_partitions", values),
         verdicts=_verdicts(connection, values),
-        changes=_rows(connection, "report_changes", values) if run.version_id else (),
-        quarantine=_rows(connection, "report_quarantine", values),
-        rules=_rows(connection, "report_rules", values),
-        lineage=_rows(connection, "report_lineage", values) if run.version_id else (),
-        decisions=_rows(connection, "report_decisions", values),
-        waivers=_rows(connection, "report_waivers", values) if run.version_id else (),
+        changes=rows_of(connection, "report_changes", values) if run.version_id else (),
+        quarantine=rows_of(connection, "report_quarantine", values),
+        rules=rows_of(connection, "report_rules", values),
+        lineage=rows_of(connection, "report_lineage", values) if run.version_id else (),
+        decisions=rows_of(connection, "report_decisions", values),
+        waivers=rows_of(connection, "report_waivers", values) if run.version_id else (),
         previous_version=previous,
     )
 
@@ -123,8 +123,8 @@ def _previous_version(connection: psycopg.Connection, run: Run) -> str | None:
 
 def _verdicts(connection: psycopg.Connection, values: Row) -> list[SuiteVerdict]:
     found = []
-    for row in _rows(connection, "report_verdicts", values):
-        earlier = _rows(
+    for row in rows_of(connection, "report_verdicts", values):
+        earlier = rows_of(
             connection,
             "report_trend",
             {**values, "suite": row["suite"], "verdict_id": row["verdict_id"], "runs": TREND_RUNS},
@@ -168,8 +168,3 @@ def _count(result: Row) -> float | None:
     if count is None and isinstance(result.get("observed"), int | float):
         return float(result["observed"])
     return None if count is None else float(count)
-
-
-def _rows(connection: psycopg.Connection, name: str, values: Row) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), dict(values)).fetchall()

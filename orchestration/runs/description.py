@@ -1,12 +1,11 @@
 """What is kept about runs, as JSON: the newest ones, and all about one."""
 
-from collections.abc import Sequence
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.runs.state import resolve_run
+from orchestration.sql.rows import fetch
 
 
 def newest_runs(
@@ -17,7 +16,7 @@ def newest_runs(
     limit: int = 20,
 ) -> list[dict[str, Any]]:
     """The newest runs, of one pipeline or with one outcome if asked for."""
-    return _fetch(
+    return fetch(
         connection,
         "select run_id, pipeline, trigger_kind, trigger_key, status, outcome, version_id, "
         "accepted_at, finished_at, "
@@ -46,14 +45,14 @@ def describe_run(connection: psycopg.Connection, prefix: str | None) -> dict[str
         "dirty": run.code_dirty,
         "correlation_id": run.correlation_id,
         "workflow_id": run.workflow_id,
-        "stages": _fetch(
+        "stages": fetch(
             connection,
             "select stage, status, attempts, input_ref, output_ref, "
             "round(extract(epoch from coalesce(finished_at, now()) - started_at)::numeric, 2) "
             "as duration_s from ops.run_stages where run_id = %s order by position",
             [run.run_id],
         ),
-        "partitions": _fetch(
+        "partitions": fetch(
             connection,
             "select p.resource, p.state, count(*) as partitions, sum(a.fetched)::bigint as fetched, "
             "sum(a.loaded)::bigint as loaded, sum(a.quarantined)::bigint as quarantined "
@@ -61,7 +60,7 @@ def describe_run(connection: psycopg.Connection, prefix: str | None) -> dict[str
             "where p.run_id = %s group by 1, 2 order by 1, 2",
             [run.run_id],
         ),
-        "findings": _fetch(
+        "findings": fetch(
             connection,
             "select a.resource, a.acceptance, a.acceptance_reason as reason, "
             "count(*) as partitions, min(a.partition) as first "
@@ -70,7 +69,7 @@ def describe_run(connection: psycopg.Connection, prefix: str | None) -> dict[str
             "group by 1, 2, 3 order by 1, 2, 3",
             [run.run_id],
         ),
-        "attempts": _fetch(
+        "attempts": fetch(
             connection,
             "select c.stage, c.source_partition, a.attempt, a.status, a.error_code, a.error_message "
             "from ops.attempts a join ops.checkpoints c using (idempotency_key) "
@@ -78,10 +77,3 @@ def describe_run(connection: psycopg.Connection, prefix: str | None) -> dict[str
             [run.run_id],
         ),
     }
-
-
-def _fetch(
-    connection: psycopg.Connection, statement: LiteralString, parameters: Sequence[Any]
-) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement, list(parameters)).fetchall()

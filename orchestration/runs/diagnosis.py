@@ -9,12 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.errors import FailureKind
 from orchestration.model import Cause, Outcome, Run, StageName, TriggerKind
 from orchestration.runs.recovery import is_driven
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 
 _NAMED_UNITS = 3
 
@@ -41,7 +40,7 @@ class Advice:
 
 def diagnose(connection: psycopg.Connection, run: Run) -> dict[str, Any]:
     """One screen about one run."""
-    [about] = _rows(connection, "status_run", [run.run_id])
+    [about] = rows_of(connection, "status_run", [run.run_id])
     standing = _standing(run, about)
     is_well = standing is Standing.FINISHED and run.failure is None
     advice = advise(run, standing, about["superseded_by"])
@@ -165,13 +164,13 @@ def _policies(connection: psycopg.Connection, run: Run) -> dict[str, Any]:
     """What its pipeline says of the suites that failed, and what was left out for that."""
     if run.outcome not in (Outcome.HELD, Outcome.DEGRADED, Outcome.PUBLISHED):
         return {}
-    [found] = _rows(connection, "status_policies", [run.run_id, run.run_id])
+    [found] = rows_of(connection, "status_policies", [run.run_id, run.run_id])
     return {name: value for name, value in found.items() if value}
 
 
 def _units(connection: psycopg.Connection, run: Run, stage: str | None) -> dict[str, Any]:
     """What the stage was given, its checkpoint, and what it left; of several units the open ones."""
-    units = _rows(connection, "status_units", {"run_id": run.run_id, "stage": stage})
+    units = rows_of(connection, "status_units", {"run_id": run.run_id, "stage": stage})
     if not units:
         return {"input": None, "checkpoint": None, "output_exists": False, "output": None}
     concerned = [unit for unit in units if unit["is_open"]] or units
@@ -195,8 +194,3 @@ def _worker(holder: str | None) -> str | None:
         return None
     machine, pid, _ = holder.split("|")
     return f"{machine.split()[0]}, process {pid}"
-
-
-def _rows(connection: psycopg.Connection, name: str, parameters: Any) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), parameters).fetchall()

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from orchestration.errors import SluiceError
@@ -16,11 +15,13 @@ from orchestration.failures import classify
 from orchestration.identity import digest
 from orchestration.logs import get_logger
 from orchestration.model import Outcome, Run, StageName
+from orchestration.notifications.outbox import write_message
 from orchestration.notifications.routes import Alerts
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.runs.leases import Heartbeat, release, try_acquire
 from orchestration.runs.state import get_run
 from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 from orchestration.stages.notify import deliver_waiting
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.fence import Lease, assert_fence, outbox_lease
@@ -99,17 +100,14 @@ def _tell_published(
     assert_fence(connection, lease)
 
     def tell(kind: str, owner: str, payload: dict[str, Any]) -> None:
-        values = {"pipeline": run.pipeline, "run_id": run.run_id, "kind": kind, "owner": owner}
-        key = f"{kind}:{run.run_id}:{digest(owner)[:8]}"
-        connection.execute(query("outbox_insert"), values | {"key": key, "payload": Jsonb(payload)})
+        key = f"{run.run_id}:{digest(owner)[:8]}"
+        write_message(connection, run, kind, key, owner, payload)
 
     if outcome is Outcome.DEGRADED:
         advice = _advice(connection, run.run_id, outcome, None)
         for owner, partitions in _by_owner(pipeline, left_out).items():
             tell("degraded", owner, {"partitions": partitions} | advice)
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rules = cursor.execute(query("outbox_quarantined"), [run.run_id]).fetchall()
-    if rules:
+    if rules := rows_of(connection, "outbox_quarantined", [run.run_id]):
         look = f"sluice quarantine list --run {run.run_id}"
         tell("quarantined", pipeline.reviewer.email, {"rules": rules, "next": look})
     values = {"pipeline": run.pipeline, "run_id": run.run_id}

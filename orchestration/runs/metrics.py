@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 
 Row = dict[str, Any]
 
@@ -42,28 +41,24 @@ class Metrics:
 
 def measure(connection: psycopg.Connection, pipeline: str | None = None) -> Metrics:
     """Metrics of one pipeline, or of all. Any role that may read ops will do."""
+    values = {"pipeline": pipeline}
     rates = {
         (row["pipeline"], row["stage"], row["dataset"]): row
-        for row in _rows(connection, "metrics_throughput", pipeline)
+        for row in rows_of(connection, "metrics_throughput", values)
     }
     stages = [
         row | _rate(rates.get((row["pipeline"], row["stage"], row["dataset"])))
-        for row in _rows(connection, "metrics_stages", pipeline)
+        for row in rows_of(connection, "metrics_stages", values)
     ]
     return Metrics(
         stages=stages,
-        failures=_rows(connection, "metrics_failures", pipeline),
-        datasets=_rows(connection, "metrics_datasets", pipeline),
-        runs=_rows(connection, "metrics_runs", pipeline),
-        inbox=_rows(connection, "metrics_inbox", pipeline),
+        failures=rows_of(connection, "metrics_failures", values),
+        datasets=rows_of(connection, "metrics_datasets", values),
+        runs=rows_of(connection, "metrics_runs", values),
+        inbox=rows_of(connection, "metrics_inbox", values),
     )
 
 
 def _rate(found: Row | None) -> Row:
     names = ("records", "p50_per_s", "last_per_s")
     return {name: found[name] if found else None for name in names}
-
-
-def _rows(connection: psycopg.Connection, name: str, pipeline: str | None) -> list[Row]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), {"pipeline": pipeline}).fetchall()

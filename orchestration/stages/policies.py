@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from orchestration.identity import digest
 from orchestration.model import StageName
+from orchestration.notifications.outbox import write_message
 from orchestration.pipelines.spec import PipelineSpec
 from orchestration.pipelines.stages import OnFailure
-from orchestration.sql.queries import query
 from orchestration.stages.base import StageContext
 from orchestration.stages.suites import meaning
 from orchestration.warehouse.fence import Lease, assert_fence
@@ -58,20 +57,10 @@ def tell_warned(context: StageContext, version_id: str, suites: Iterable[str]) -
     """
     pipeline, run = context.pipeline, context.run
     failed = ", ".join(sorted(suites))
-    context.connection.execute(
-        query("outbox_insert"),
-        {
-            "key": f"warned:{version_id}",
-            "pipeline": pipeline.name,
-            "run_id": run.run_id,
-            "kind": "warned",
-            "owner": pipeline.owner_of(StageName.GATE).email,
-            "payload": Jsonb(
-                {
-                    "version_id": version_id,
-                    "reason": f"{failed} failed, which by its policy only warns",
-                    "look": f"sluice gates show {run.run_id}",
-                }
-            ),
-        },
-    )
+    payload = {
+        "version_id": version_id,
+        "reason": f"{failed} failed, which by its policy only warns",
+        "look": f"sluice gates show {run.run_id}",
+    }
+    owner = pipeline.owner_of(StageName.GATE).email
+    write_message(context.connection, run, "warned", version_id, owner, payload)

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from ingestion.partitions import Partition
 from orchestration.code import Code
@@ -97,9 +96,8 @@ def slot_names(pipeline: str, concurrency: int) -> list[str]:
 
 def routine_run(connection: psycopg.Connection, pipeline: str) -> str | None:
     """A run that is no backfill and that somebody works on, or is about to: chunks wait for it."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(query("runs_routine"), [pipeline]).fetchone()
-    return str(row["run_id"]) if row else None
+    row = connection.execute(query("runs_routine"), [pipeline]).fetchone()
+    return str(row[0]) if row else None
 
 
 def _look_up(

@@ -4,9 +4,10 @@ loading → adopted | abandoned, by compare-and-set under the fence of the parti
 verifies count and checksum in the database, in the same transaction.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import args_row
@@ -63,25 +64,20 @@ def find_artifacts(
     connection: psycopg.Connection, artifact_ids: Iterable[str]
 ) -> dict[str, Artifact]:
     """The artifacts with these ids, by id."""
-    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
-        cursor.execute(
-            f"select {_COLUMNS} from ops.artifacts where artifact_id = any(%s)",  # noqa: S608
-            [list(artifact_ids)],
-        )
-        return {artifact.artifact_id: artifact for artifact in cursor.fetchall()}
+    found = _select(connection, "where artifact_id = any(%s)", [list(artifact_ids)])
+    return {artifact.artifact_id: artifact for artifact in found}
 
 
 def find_adopted(
     connection: psycopg.Connection, pipeline: str, partitions: Iterable[str]
 ) -> dict[str, Artifact]:
     """The adopted artifact of each of these partitions, by partition."""
-    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
-        cursor.execute(
-            f"select {_COLUMNS} from ops.artifacts "  # noqa: S608
-            "where pipeline = %s and partition = any(%s) and state = 'adopted'",
-            [pipeline, list(partitions)],
-        )
-        return {artifact.partition: artifact for artifact in cursor.fetchall()}
+    found = _select(
+        connection,
+        "where pipeline = %s and partition = any(%s) and state = 'adopted'",
+        [pipeline, list(partitions)],
+    )
+    return {artifact.partition: artifact for artifact in found}
 
 
 def intact_artifacts(
@@ -218,13 +214,12 @@ def _heal_earlier_revisions(
     Equal content is one manifest, and that names the revision which was accepted first.
     """
     new = find_artifacts(connection, [artifact_id])[artifact_id]
-    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
-        earlier = cursor.execute(
-            f"select {_COLUMNS} from ops.artifacts where pipeline = %s and resource = %s "  # noqa: S608
-            "and window_name = %s and revision < %s and acceptance = 'accepted' "
-            "and state = 'adopted' and checksum = %s",
-            [new.pipeline, new.resource, new.window_name, new.revision, measured.checksum],
-        ).fetchall()
+    earlier = _select(
+        connection,
+        "where pipeline = %s and resource = %s and window_name = %s and revision < %s "
+        "and acceptance = 'accepted' and state = 'adopted' and checksum = %s",
+        [new.pipeline, new.resource, new.window_name, new.revision, measured.checksum],
+    )
     intact = intact_artifacts(connection, earlier)
     for artifact in earlier:
         if artifact.artifact_id not in intact:
@@ -277,23 +272,33 @@ def sweep_orphans(connection: psycopg.Connection, pipeline: str) -> int:
 def accepted_artifacts(connection: psycopg.Connection, pipeline: str) -> list[Artifact]:
     """For every window the accepted revision that counts, published or held: of what the source was
     asked for last, the last one."""
-    with connection.cursor(row_factory=args_row(Artifact)) as cursor:
-        cursor.execute(
-            f"select distinct on (resource, window_name) {_COLUMNS} from ops.artifacts "  # noqa: S608
-            "where pipeline = %s and acceptance = 'accepted' "
-            "order by resource, window_name, source_revision desc, revision desc",
-            [pipeline],
-        )
-        return cursor.fetchall()
+    return _select(
+        connection,
+        "where pipeline = %s and acceptance = 'accepted' "
+        "order by resource, window_name, source_revision desc, revision desc",
+        [pipeline],
+        distinct="distinct on (resource, window_name)",
+    )
 
 
 def artifacts_of_manifest(connection: psycopg.Connection, manifest: str) -> list[Artifact]:
     """What a manifest names, by id."""
+    return _select(
+        connection,
+        "where artifact_id in (select artifact_id from ops.manifest_artifacts where manifest_id = %s) "
+        "order by artifact_id",
+        [manifest],
+    )
+
+
+def _select(
+    connection: psycopg.Connection,
+    which: LiteralString,
+    parameters: Sequence[Any],
+    distinct: LiteralString = "",
+) -> list[Artifact]:
     with connection.cursor(row_factory=args_row(Artifact)) as cursor:
-        cursor.execute(
-            f"select {_COLUMNS} from ops.artifacts where artifact_id in "  # noqa: S608
-            "(select artifact_id from ops.manifest_artifacts where manifest_id = %s) "
-            "order by artifact_id",
-            [manifest],
-        )
-        return cursor.fetchall()
+        return cursor.execute(
+            f"select {distinct} {_COLUMNS} from ops.artifacts {which}",  # noqa: S608 - literals
+            parameters,
+        ).fetchall()

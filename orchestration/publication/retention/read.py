@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.pipelines.spec import Retention
 from orchestration.publication.retention.facts import (
@@ -23,14 +22,14 @@ from orchestration.publication.retention.facts import (
     StoreFacts,
     VersionFact,
 )
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 
 
 def read_pipeline(connection: psycopg.Connection, pipeline: str) -> PipelineFacts:
     """Everything of one pipeline, in one snapshot of its own."""
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        [pointer] = _rows(connection, "retention_pointer", [pipeline])
+        [pointer] = rows_of(connection, "retention_pointer", [pipeline])
         return PipelineFacts(
             pipeline=pipeline,
             now=pointer["now"],
@@ -38,23 +37,23 @@ def read_pipeline(connection: psycopg.Connection, pipeline: str) -> PipelineFact
             rollback_to=pointer["rollback_to"],
             versions=tuple(
                 VersionFact(**row | {"relations": frozenset(row["relations"])})
-                for row in _rows(connection, "retention_versions", [pipeline])
+                for row in rows_of(connection, "retention_versions", [pipeline])
             ),
-            runs=tuple(_run(row) for row in _rows(connection, "retention_runs", [pipeline])),
+            runs=tuple(_run(row) for row in rows_of(connection, "retention_runs", [pipeline])),
             manifests=tuple(
                 ManifestFact(**row | {"artifacts": frozenset(row["artifacts"])})
-                for row in _rows(connection, "retention_manifests", [pipeline])
+                for row in rows_of(connection, "retention_manifests", [pipeline])
             ),
             artifacts=tuple(
-                _artifact(row) for row in _rows(connection, "retention_artifacts", [pipeline])
+                _artifact(row) for row in rows_of(connection, "retention_artifacts", [pipeline])
             ),
             checkpoints=tuple(
                 CheckpointFact(**row | {"output": frozenset(row["output"]) - {None}})
-                for row in _rows(connection, "retention_checkpoints", [pipeline])
+                for row in rows_of(connection, "retention_checkpoints", [pipeline])
             ),
             quarantine=tuple(
                 QuarantineFact(**row)
-                for row in _rows(connection, "retention_quarantine", {"pipeline": pipeline})
+                for row in rows_of(connection, "retention_quarantine", {"pipeline": pipeline})
             ),
         )
 
@@ -63,10 +62,10 @@ def read_store(connection: psycopg.Connection, policies: Mapping[str, Retention]
     """Everything about the store, in one snapshot; `policies` say how long a failed run may resume."""
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        [store] = _rows(connection, "retention_store", [])
+        [store] = rows_of(connection, "retention_store", [])
         runs = [
             row["run_id"]
-            for row in _rows(connection, "retention_open_runs", [])
+            for row in rows_of(connection, "retention_open_runs", [])
             if row["is_open"]
             or row["ended_at"] > store["now"] - _resumable(policies.get(row["pipeline"]))
         ]
@@ -79,7 +78,7 @@ def read_store(connection: psycopg.Connection, policies: Mapping[str, Retention]
                 RelationFact(
                     **row | {"reads": frozenset(row["reads"]), "readers": tuple(row["readers"])}
                 )
-                for row in _rows(connection, "retention_relations", [])
+                for row in rows_of(connection, "retention_relations", [])
             ),
             schemas=tuple(sorted(store["schemas"])),
         )
@@ -103,8 +102,3 @@ def _run(row: dict[str, Any]) -> RunFact:
 def _artifact(row: dict[str, Any]) -> ArtifactFact:
     window = (row.pop("resource"), row.pop("window_name"))
     return ArtifactFact(**row, window=window)
-
-
-def _rows(connection: psycopg.Connection, name: str, values: Any) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), values).fetchall()
