@@ -154,7 +154,8 @@ class Plain:
 
 
 def _clean() -> dict[str, str]:
-    left_out = ("SLUICE_", "PG", "DBT_")
+    # A machine that keeps no bytecode would compile our modules, not the installed ones, every time.
+    left_out = ("SLUICE_", "PG", "DBT_", "PYTHONDONTWRITEBYTECODE")
     return {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
 
 
