@@ -13,9 +13,10 @@ was made.
 | `input_partitions_<source>__<resource>` | partitions of that resource, likewise |
 """
 
+import ast
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 KEY = "$PARAMETER"
@@ -47,6 +48,20 @@ def used_parameters(kwargs: Mapping[str, Any]) -> frozenset[str]:
 def unknown_parameters(names: frozenset[str]) -> list[str]:
     """Names that no run provides, sorted."""
     return sorted(name for name in names if not _KNOWN.fullmatch(name))
+
+
+def age_allowed(bound: Any) -> timedelta | None:
+    """How long before `as_of` an argument lies, for one like `as_of - timedelta(hours=48)`; else None."""
+    expression = bound.get(KEY) if isinstance(bound, dict) else None
+    try:
+        match ast.parse(str(expression).strip(), mode="eval").body:
+            case ast.BinOp(
+                ast.Name("as_of"), ast.Sub(), ast.Call(ast.Name("timedelta"), [], keywords)
+            ):
+                return timedelta(**{str(k.arg): ast.literal_eval(k.value) for k in keywords})
+    except (SyntaxError, TypeError, ValueError):
+        pass
+    return None
 
 
 def plain_values(parameters: Mapping[str, Value]) -> dict[str, str | int | float]:

@@ -13,6 +13,7 @@ from orchestration.checks.declared import (
 )
 from orchestration.checks.environment import check_environment, source_environment
 from orchestration.checks.finding import Finding, Severity
+from orchestration.checks.freshness import check_model_freshness, check_resource_freshness
 from orchestration.checks.scopes import check_suite_scopes, partitioned_models
 from orchestration.checks.shapes import check_shape_changes
 from orchestration.checks.sources import (
@@ -45,15 +46,16 @@ def run_checks(settings: Settings, *, quick: bool = False) -> list[Finding]:
     if not unusable:
         findings += check_resources(declared, resources)
         findings += check_source_variables(declared, resources, source_environment(settings))
+        findings += check_resource_freshness(declared, resources)
     columns = staging_columns(resources)
     if not quick:
         project, found = check_project(settings, declared)
         findings += found
         if project is not None:
             columns |= model_columns(project)
-            findings += check_suite_scopes(
-                declared, settings.suites_dir, partitioned_models(project.models.values())
-            )
+            partitioned = partitioned_models(project.models.values())
+            findings += check_suite_scopes(declared, settings.suites_dir, partitioned)
+            findings += check_model_freshness(declared, settings.suites_dir, partitioned)
             if resources:
                 findings += check_source_tables(
                     project, resources, settings.dbt_project_dir, settings.project_dir

@@ -1,9 +1,10 @@
 """What a schedule asks for at a moment: a pure function of the pipeline's policy and the time."""
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise, takewhile
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from orchestration.errors import ConfigurationError
 from orchestration.model import TriggerKind
@@ -29,6 +30,46 @@ def last_closed_day(pipeline: PipelineSpec, moment: datetime) -> date:
     """Yesterday at `moment`, in the zone that the pipeline's days are in (UTC if it names none)."""
     zone = pipeline.schedule.time_zone if pipeline.schedule else "UTC"
     return moment.astimezone(ZoneInfo(zone)).date() - timedelta(days=1)
+
+
+def longest_wait(schedule: Schedule, *, since_midnight: bool = False) -> tuple[datetime, datetime]:
+    """The two ticks in a row that are furthest apart, of the four years from 2025.
+
+    With `since_midnight` the first moment is the midnight before that tick: the end of the last day
+    that it asks for. Raises `ConfigurationError` for a schedule that never fires twice.
+    """
+    zone = ZoneInfo(schedule.time_zone)
+    start = datetime(2025, 1, 1, tzinfo=zone)
+    waits: list[tuple[datetime, datetime]] = []
+    try:
+        first = next(CronSim(schedule.cron, start - timedelta(minutes=1)))
+        while not waits or first < start.replace(year=2029):
+            midnight = first.replace(hour=0, minute=0)
+            last = next(CronSim(schedule.cron, midnight + timedelta(days=1), reverse=True))
+            following = next(CronSim(schedule.cron, last))
+            if since_midnight:
+                waits.append((midnight, following))
+            else:
+                # Every day on which it fires has the same times.
+                within = [] if waits else _ticks(schedule, first, last)
+                waits += [*pairwise(within), (last, following)]
+            first = following
+    except (CronSimError, StopIteration):
+        raise ConfigurationError(
+            f"the schedule {schedule.cron!r} does not fire; correct its day and month",
+            code="schedule_never_fires",
+        ) from None
+    return max(waits, key=lambda wait: hours_between(*wait))
+
+
+def hours_between(earlier: datetime, later: datetime) -> float:
+    """Hours that pass, whatever the clocks on the wall do meanwhile."""
+    return (later.astimezone(UTC) - earlier.astimezone(UTC)).total_seconds() / 3600
+
+
+def _ticks(schedule: Schedule, first: datetime, last: datetime) -> list[datetime]:
+    following = takewhile(lambda tick: tick <= last, CronSim(schedule.cron, first))
+    return [first, *following]
 
 
 def scheduled_request(
