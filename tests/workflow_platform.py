@@ -21,6 +21,8 @@ class Platform:
 
     folder: Path
     environment: dict[str, str]
+    command: str = "render-workflows orchestration.workflow:app"
+    project: Path = CHECKOUT
     tasks: list[dict[str, Any]] = field(default_factory=list)
     callbacks: list[dict[str, Any]] = field(default_factory=list)
     order: dict[str, Any] = field(default_factory=dict)
@@ -80,14 +82,15 @@ class Platform:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
             subprocess.run(
-                [Path(sys.executable).with_name("render-workflows"), "orchestration.workflow:app"],
+                ["bash", "-c", self.command],
                 env={
                     **os.environ,
+                    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                     **self.environment,
                     "RENDER_SDK_MODE": mode,
                     "RENDER_SDK_SOCKET_PATH": str(socket),
                 },
-                cwd=CHECKOUT,
+                cwd=self.project,
                 check=mode == "register",
                 timeout=240,
             )

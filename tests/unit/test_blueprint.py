@@ -2,19 +2,14 @@
 
 import re
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from blueprint import BLUEPRINT, PROJECT, SERVICES, variables
 from cronsim import CronSim
 
 from orchestration.cli.app import app
 from orchestration.settings import Settings
 
-PROJECT = Path(__file__).parents[2]
-BLUEPRINT: dict[str, Any] = yaml.safe_load((PROJECT / "render.yaml").read_text())
-SERVICES: dict[str, dict[str, Any]] = {item["name"]: item for item in BLUEPRINT["services"]}
 SHARED = {"type", "name", "runtime", "region", "buildCommand", "startCommand", "envVars"}
 FIELDS = {
     "workflow": SHARED | {"repo", "branch", "rootDir", "buildFilter", "autoDeployTrigger"},
@@ -22,17 +17,6 @@ FIELDS = {
     "cron": SHARED | {"plan", "schedule"},
 }
 SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|KEY|ROUTES")
-
-
-def variables(service: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Name → entry, those of its groups included."""
-    groups = {group["name"]: group["envVars"] for group in BLUEPRINT["envVarGroups"]}
-    entries = []
-    for entry in service["envVars"]:
-        entries += groups[entry["fromGroup"]] if "fromGroup" in entry else [entry]
-    names = [entry["key"] for entry in entries]
-    assert len(names) == len(set(names))
-    return {entry["key"]: entry for entry in entries}
 
 
 @pytest.mark.parametrize("name", SERVICES)
