@@ -9,6 +9,14 @@ from orchestration.cli.options import Json, PipelineOption, RunArgument
 gates = typer.Typer(help="What the suites said.", no_args_is_help=True)
 
 
+@gates.command("list")
+def gates_list(pipeline: PipelineOption = None, json: Json = False) -> None:
+    """Suites with their latest verdicts."""
+    from orchestration.cli.gate_list import list_suites as command
+
+    command(pipeline=pipeline, as_json=json)
+
+
 @gates.command("show")
 def gates_show(run: RunArgument = None, json: Json = False) -> None:
     """Every suite's verdict, with the expectations that failed."""

@@ -70,5 +70,11 @@ def test_a_failed_suite_does_what_the_pipeline_says_of_it(
     }
     assert [verdicts[name] for name in SUITES] == [("failed", "warn")] * 2
     assert verdicts["marts/dim_plane"][1] == "hold"
+    listed = {row["suite"]: row for row in sluice.json("gates", "list", "--pipeline", "flights")}
+    # What did not change was not asked again.
+    assert listed["staging/flights__airports"]["run_id"] not in (None, warned["run_id"])
+    for name, (verdict, policy) in verdicts.items():
+        assert (listed[name]["verdict"], listed[name]["run_id"]) == (verdict, warned["run_id"])
+        assert policy in (None, listed[name]["policy"])
     [(reason,)] = sluice.query("select payload ->> 'reason' from ops.outbox where kind = 'warned'")
     assert reason.startswith("marts/agg_carrier_daily, marts/fct_flights failed")
