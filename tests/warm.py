@@ -60,6 +60,7 @@ class WarmProcess:
         arguments: tuple[str, ...],
         sluice: Sluice,
         sabotage: tuple[Sabotage, ...] = (),
+        program: str = "sluice",
     ) -> subprocess.CompletedProcess[str]:
         """The same; meanwhile `pid`, `out` and `err` are files in the folder `outputs`."""
         told = Path(outputs, "code")
@@ -67,7 +68,7 @@ class WarmProcess:
         for name in ("out", "err"):
             Path(outputs, name).touch(0o600)
         order = {
-            "arguments": ["sluice", *arguments],
+            "arguments": [program, *arguments],
             "environment": sluice.environment,
             "folder": str(sluice.home),
             "project": str(sluice.project),
@@ -79,7 +80,7 @@ class WarmProcess:
             self._pipe(self._process.stdin).flush()
         code = int(told.read_text("ascii"))
         out, err = (Path(outputs, name).read_text("utf-8") for name in ("out", "err"))
-        return subprocess.CompletedProcess(["sluice", *arguments], code, out, err)
+        return subprocess.CompletedProcess([program, *arguments], code, out, err)
 
     @staticmethod
     def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -78,8 +78,10 @@ def become(order: dict[str, Any]) -> None:
             from sabotage import Sabotage
 
             Sabotage(**sabotage).prepare()
-        from orchestration.cli import main
-
+        if sys.argv[0] == "render-workflows":
+            from render.workflows.cli import main
+        else:
+            from orchestration.cli import main
         main()
         code = 0
     except SystemExit as ended:

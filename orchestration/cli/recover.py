@@ -12,12 +12,12 @@ from orchestration.cli.session import (
     start_services,
 )
 from orchestration.errors import EXIT_BUSY, EXIT_CODES, FailureKind, SluiceError
-from orchestration.identity import RunId
 from orchestration.model import Outcome
 from orchestration.notifications.routes import read_alerts
 from orchestration.runs.messages import deliver_left_over, failure_of
 from orchestration.runs.recovery import Decision, Interrupted, begin_recovery, find_interrupted
 from orchestration.runs.state import get_run
+from orchestration.runs.summary import failed_summary
 from orchestration.settings import Settings
 from orchestration.triggers.start import drive_known_run, under_this_code
 from orchestration.warehouse.connections import Role, Warehouse
@@ -85,7 +85,7 @@ def _recover_one(
             say(f"run {run.run_id} was to be stopped, and now it is")
             return None, 0
         case Decision.GIVE_UP:
-            answer = _summary(run.run_id, run.pipeline, run.failure)
+            answer = failed_summary(run.run_id, run.pipeline, run.failure)
             return answer, EXIT_CODES[FailureKind.INTERNAL]
         case Decision.RESUME:
             pass
@@ -100,22 +100,7 @@ def _recover_one(
 
 
 def _failed(item: Interrupted, error: SluiceError) -> dict[str, Any]:
-    return _summary(item.run_id, item.pipeline, failure_of(error, None))
-
-
-def _summary(run_id: RunId, pipeline: str, failure: dict[str, Any] | None) -> dict[str, Any]:
-    """The object of a run of which no stage ran here."""
-    return {
-        "run_id": run_id,
-        "pipeline": pipeline,
-        "outcome": Outcome.FAILED,
-        "failure": failure,
-        "version": None,
-        "partitions": None,
-        "records": None,
-        "stages": [],
-        "duration_s": 0.0,
-    }
+    return failed_summary(item.run_id, item.pipeline, failure_of(error, None))
 
 
 def _print_found(found: list[Interrupted], *, as_json: bool) -> None:

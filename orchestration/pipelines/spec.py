@@ -24,6 +24,7 @@ from orchestration.pipelines.alerts import AlertPolicy
 from orchestration.pipelines.cron import check_cron
 from orchestration.pipelines.shape_changes import AllowedShapeChange
 from orchestration.pipelines.stages import OnFailure, Owner, Policy, Stages
+from orchestration.pipelines.tasks import TaskPolicy, check_timeouts
 from orchestration.pipelines.webhook import WebhookPolicy
 
 # Models become relations with a suffix, and Postgres cuts names at 63 bytes.
@@ -167,7 +168,9 @@ class PipelineSpec(Declared):
     withdrawn. Nothing else is. An entry that is published has no effect; take it out."""
     suites: Annotated[tuple[SuiteName, ...], AfterValidator(_check_unique)] = ()
     """Suites evaluated on every version, as paths under expectations/suites without .yml."""
-    stages: Stages
+    stages: Annotated[Stages, AfterValidator(check_timeouts)]
+    tasks: TaskPolicy = TaskPolicy()
+    """How runs become tasks of the workflow platform; of no effect elsewhere."""
     alerts: AlertPolicy = AlertPolicy()
     """What owners are told besides failures."""
     policies: dict[SuiteName, Policy] = Field(default_factory=dict)

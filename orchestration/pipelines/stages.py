@@ -43,11 +43,23 @@ class Owner(Declared):
     email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")]
 
 
+class Plan(StrEnum):
+    """Sizes of a task of the workflow platform, the smallest first."""
+
+    STARTER = "starter"
+    STANDARD = "standard"
+    PRO = "pro"
+
+
 class StagePolicy(Declared):
     budget_seconds: Annotated[int, Field(ge=10, le=86_400)]
     """Seconds the stage may use. It takes no new work when they run low, and saves what it has."""
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Attempts at the smallest unit that can be repeated, the first one included."""
+    """Attempts at the smallest unit that can be repeated, the first one included; on the workflow
+    platform also at the stage's task."""
+    plan: Plan = Plan.STANDARD
+    """Size of the stage's task on the workflow platform: starter has half a CPU and 512 MB, standard
+    1 and 2 GB, pro 2 and 4 GB."""
     owner: Owner | None = None
     """Who is told about this stage; without it the pipeline's owner."""
 

@@ -103,6 +103,21 @@ def take_back_cancel(
         raise Cancelled(run_id)
 
 
+def heed_cancel(connection: psycopg.Connection, run_id: RunId, lease: Lease) -> None:
+    """For a worker that goes on with a run for whom it was asked for before: requests stand.
+
+    Under the run's lease. Raises `Cancelled`, once the run has ended so, and `LeaseLost`.
+    """
+    settled = settle_cancelled(connection, run_id, lease)
+    stands = connection.execute(
+        "select 1 from ops.runs "
+        "where run_id = %s and status = 'cancelled' and cancel_requested_at is not null",
+        [run_id],
+    ).fetchone()
+    if settled or stands:
+        raise Cancelled(run_id)
+
+
 def database_time(connection: psycopg.Connection) -> datetime:
     """Now, by the clock that requests are dated by."""
     row = connection.execute("select clock_timestamp()").fetchone()

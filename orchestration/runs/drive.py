@@ -1,27 +1,25 @@
-"""One pass through the stages: what each came to, where the run ends, and who must be told."""
+"""One pass through the stages: what each came to, where the run ends, and who must be told.
+
+A pass for one stage does that stage's work alone. It looks at the others, and stops before the first
+that is not finished, which is then the next one's.
+"""
 
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import NoReturn
 
-from ingestion.partitions import Partition
 from orchestration.errors import Busy, LeaseLost, QualityFailure, SluiceError
 from orchestration.faultpoints import FaultPoint, reach
 from orchestration.identity import VersionId
 from orchestration.logs import bind, get_logger
-from orchestration.model import Outcome, PartitionState, StageName, StageStatus
+from orchestration.model import Outcome, StageName, StageStatus
 from orchestration.pipelines.stages import OnFailure
 from orchestration.runs.ended import Ended, StageLine, failure_as_json, out_of_time
 from orchestration.runs.leases import Heartbeat, acquire, release
 from orchestration.runs.messages import tell_end
+from orchestration.runs.run_rows import RunRows, count
 from orchestration.runs.stage_runner import StageReport, StageRunner
-from orchestration.runs.state import (
-    finish_run,
-    finish_stage,
-    mark_partitions,
-    start_run,
-    start_stage,
-)
+from orchestration.runs.state import finish_run, start_run
 from orchestration.stages.base import Conclusion, Stage, StageContext
 from orchestration.stages.extract import ExtractStage
 from orchestration.stages.gate import GateStage
@@ -37,21 +35,33 @@ from orchestration.stages.validate import (
 from orchestration.warehouse.artifacts import find_adopted
 from orchestration.warehouse.fence import Lease, build_lease
 
-_BUILD_LEASE_WAIT_S = 900.0
+BUILD_LEASE_WAIT_S = 900.0
+
+
+class Onward(Exception):
+    """The pass was for one stage, and the run goes on with the work of another, `stage`."""
+
+    def __init__(self, stage: StageName) -> None:
+        super().__init__(stage)
+        self.stage = stage
 
 
 @dataclass
 class Drive:
-    """`repeats_finished`: the run had ended well before, so this pass only looks again."""
+    """`repeats_finished`: the run had ended well before, so this pass only looks again.
+
+    `only` is the stage that the pass is for; without it, for all.
+    """
 
     context: StageContext
     heartbeat: Heartbeat
     repeats_finished: bool
+    only: StageName | None = None
     lines: list[StageLine] = field(default_factory=list)
     current: StageName | None = None
 
     def go(self) -> Ended:
-        """Raises `psycopg.OperationalError` when the connection was cut: go again."""
+        """Raises `psycopg.OperationalError` when the connection was cut: go again; and `Onward`."""
         self.lines.clear()
         self.context.memory.clear()
         if not self.repeats_finished:
@@ -66,6 +76,9 @@ class Drive:
             ended = Ended(
                 Outcome.FAILED, self.context.memory.get("version_id"), error, self.current
             )
+        if ended.failure is None and self.only not in (None, StageName.NOTIFY):
+            # A run that ends badly is told of by the pass that it ended in.
+            self._hand_on(StageName.NOTIFY)
         self._tell(ended)
         if not self.repeats_finished:
             reach(FaultPoint.RUN_BEFORE_FINISH)
@@ -111,7 +124,7 @@ class Drive:
                         break
                     # Set aside by the gate: built again without.
                     memory["rejected"] = sorted({*memory["rejected"], *conclusion.left_out})
-                    self._mark_quarantined(conclusion.left_out)
+                    self._rows.mark_quarantined(conclusion.left_out)
                 if conclusion.held:
                     return self._refused(version, conclusion.held)
                 return self._publish(version, lease)
@@ -126,10 +139,13 @@ class Drive:
         context = self.context
         while True:
             self._run(ExtractStage())
+            if self.only in (StageName.INITIALIZE, StageName.EXTRACT):
+                # Not for a look at what comes next would one wait for another run's build.
+                self._hand_on(StageName.VALIDATE)
             lease = acquire(
                 context.connection,
                 build_lease(context.pipeline.name),
-                wait_s=_BUILD_LEASE_WAIT_S,
+                wait_s=BUILD_LEASE_WAIT_S,
                 on_wait=lambda _: context.progress.update(
                     "wait", "another run builds for this pipeline; waiting for it"
                 ),
@@ -161,30 +177,24 @@ class Drive:
         return Ended(Outcome.PUBLISHED if by_this_run else Outcome.UNCHANGED, version)
 
     def _run(self, stage: Stage, *held: Lease) -> tuple[StageReport, Conclusion]:
-        """Runs one stage; raises the failure that it ended with."""
+        """Runs one stage, or looks at another pass's; raises the failure that it ended with."""
         self.current = stage.name
         context, began = self.context, time.monotonic()
-        position = list(StageName).index(stage.name)
         leases = {lease.name: lease for lease in (context.run_lease, *held)}
+        runner = StageRunner(context, stage, leases, self.heartbeat)
+        # Whoever ends the run tells it, whatever stage it ended in.
+        if self.only not in (None, stage.name) and stage.name is not StageName.NOTIFY:
+            return self._look(stage, runner)
         line = StageLine(stage.name, StageStatus.RUNNING)
         self.lines.append(line)
         context.progress.update(stage.name, "")
         with bind(stage=stage.name):
-            if not self.repeats_finished:
-                start_stage(
-                    context.connection,
-                    context.run.run_id,
-                    stage.name,
-                    position,
-                    context.run_lease,
-                    owner=context.pipeline.owner_of(stage.name).email,
-                )
+            self._rows.start(stage.name, goes_on=self.only is not None)
             get_logger().info("stage started")
-            runner = StageRunner(context, stage, leases, self.heartbeat)
             try:
                 report = runner.run()
                 if stage.name is StageName.EXTRACT:
-                    self._mark_partitions(report)
+                    self._rows.mark_extracted(report)
                 if report.error is not None or report.remaining:
                     # A cancelled fetch looks like one that ran out of time.
                     context.check_leases()
@@ -197,75 +207,47 @@ class Drive:
                 line.status = StageStatus.FAILED
                 raise
             else:
-                line.status = _status(report, conclusion, self.repeats_finished)
+                line.status = self._rows.status_of(report, conclusion, shared=self.only is not None)
                 line.output_ref = conclusion.output_ref
                 if stage.name is StageName.VALIDATE:
-                    self._mark_quarantined(rejected_partitions(report.finished))
+                    self._rows.mark_quarantined(rejected_partitions(report.finished))
             finally:
                 line.duration_s = round(time.monotonic() - began, 3)
-                self._describe(line, runner.report)
-                self._write_line(line, runner.report)
+                count(line, runner.report)
+                _log_end(line, runner.report)
+                self._rows.finish(line, runner.report)
         return report, conclusion
 
-    def _describe(self, line: StageLine, report: StageReport) -> None:
-        line.attempts = report.attempts
-        units = [*report.finished, *report.failed, *report.remaining]
-        line.input_ref = units[0].input_ref if len(units) == 1 else f"{len(units)} partitions"
-        get_logger().info(
-            "stage ended",
-            status=line.status,
-            attempts=line.attempts,
-            reused=report.reused,
-            units=len(units),
-            duration_s=line.duration_s,
-            output_ref=line.output_ref,
-        )
+    def _look(self, stage: Stage, runner: StageRunner) -> tuple[StageReport, Conclusion]:
+        """What a finished stage came to. Raises `Onward` when there is something left to do."""
+        try:
+            todo = runner.look()
+        except SluiceError:
+            # The pass for that stage meets it too, and ends the run in the stage's name.
+            self._hand_on(stage.name)
+        if todo:
+            self._hand_on(stage.name)
+        report = runner.report
+        conclusion = stage.conclude(self.context, report.finished)
+        if stage.name is StageName.EXTRACT:
+            self._rows.mark_extracted(report)
+        if stage.name is StageName.VALIDATE:
+            self._rows.mark_quarantined(rejected_partitions(report.finished))
+        status = self._rows.status_of(report, conclusion, shared=True)
+        line = StageLine(stage.name, status, output_ref=conclusion.output_ref)
+        count(line, report)
+        self.lines.append(line)
+        self._rows.note(line)
+        return report, conclusion
 
-    def _write_line(self, line: StageLine, report: StageReport) -> None:
-        if self.repeats_finished or self.context.connection.broken:
-            return
-        keys = [unit.key for unit in (*report.finished, *report.failed)]
-        finish_stage(
-            self.context.connection,
-            self.context.run.run_id,
-            line.stage,
-            self.context.run_lease,
-            line.status,
-            idempotency_key=keys[0] if len(keys) == 1 else None,
-            attempts=line.attempts,
-            input_ref=line.input_ref,
-            output_ref=line.output_ref,
-        )
+    def _hand_on(self, stage: StageName) -> NoReturn:
+        """Ends the pass; from now on the run is in that stage, however long it waits for a process."""
+        self._rows.start(stage, goes_on=True)
+        raise Onward(stage)
 
-    def _mark_partitions(self, report: StageReport) -> None:
-        """Writes into the run's own rows what became of its partitions."""
-        units = {unit.source_partition: unit for unit in (*report.finished, *report.failed)}
-        marks: list[tuple[Partition, PartitionState, str | None]] = []
-        for item in self.context.partitions:
-            unit = units.get(str(item.partition))
-            if unit is None:
-                continue
-            checkpoint = report.finished.get(unit)
-            state = PartitionState.FAILED
-            if checkpoint is not None:
-                own = checkpoint.run_id == self.context.run.run_id and not self.repeats_finished
-                state = PartitionState.EXTRACTED if own else PartitionState.REUSED
-            marks.append((item.partition, state, checkpoint.output_ref if checkpoint else None))
-        self._write_marks(marks)
-
-    def _mark_quarantined(self, rejected: Collection[str]) -> None:
-        self._write_marks(
-            [
-                (item.partition, PartitionState.QUARANTINED, None)
-                for item in self.context.partitions
-                if str(item.partition) in rejected
-            ]
-        )
-
-    def _write_marks(self, marks: list[tuple[Partition, PartitionState, str | None]]) -> None:
-        if marks and not self.repeats_finished:
-            run = self.context.run
-            mark_partitions(self.context.connection, run.run_id, self.context.run_lease, marks)
+    @property
+    def _rows(self) -> RunRows:
+        return RunRows(self.context, self.repeats_finished)
 
     def _tell(self, ended: Ended) -> None:
         """Writes what owners are told about this end, and delivers what waits."""
@@ -287,8 +269,13 @@ class Drive:
             context.check_leases = check
 
 
-def _status(report: StageReport, conclusion: Conclusion, repeats: bool) -> StageStatus:
-    if conclusion.held is not None:
-        return StageStatus.HELD
-    everything_reused = report.reused > 0 and report.reused == len(report.finished)
-    return StageStatus.REUSED if everything_reused or repeats else StageStatus.SUCCEEDED
+def _log_end(line: StageLine, report: StageReport) -> None:
+    get_logger().info(
+        "stage ended",
+        status=line.status,
+        attempts=line.attempts,
+        reused=report.reused,
+        units=len(report.units),
+        duration_s=line.duration_s,
+        output_ref=line.output_ref,
+    )

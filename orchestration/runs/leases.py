@@ -52,6 +52,21 @@ def try_acquire(connection: psycopg.Connection, name: str) -> Lease | None:
     return None
 
 
+def take_over(connection: psycopg.Connection, name: str, holder: str) -> Lease | None:
+    """The lease under a new fence, free or from the hands of `holder`, who wants it to be taken.
+
+    None while anybody else has it. The runner's connection in autocommit.
+    """
+    with connection.transaction():
+        row = connection.execute(
+            "select fence from ops.leases where name = %s and holder = %s", [name, holder]
+        ).fetchone()
+        if row is not None:
+            # In one transaction, so that nobody is quicker; only the fence that was seen is ended.
+            release(connection, Lease(name, row[0]))
+        return try_acquire(connection, name)
+
+
 def acquire(
     connection: psycopg.Connection,
     name: str,
@@ -59,14 +74,16 @@ def acquire(
     wait_s: float,
     on_wait: Callable[[str], None] | None = None,
     check: Callable[[], None] | None = None,
+    giver: str | None = None,
 ) -> Lease:
     """Waits for the lease at most `wait_s` seconds; raises `Busy` after that.
 
-    `check` is called while waiting and may raise whatever ends the wait.
+    `check` is called while waiting and may raise whatever ends the wait. From the holder `giver` the
+    lease is taken over.
     """
     deadline = time.monotonic() + wait_s
     said = False
-    while (lease := try_acquire(connection, name)) is None:
+    while (lease := _take(connection, name, giver)) is None:
         if time.monotonic() >= deadline:
             raise Busy(
                 f"another process holds the lease {name!r}; "
@@ -79,6 +96,10 @@ def acquire(
             check()
         time.sleep(_POLL_S)
     return lease
+
+
+def _take(connection: psycopg.Connection, name: str, giver: str | None) -> Lease | None:
+    return take_over(connection, name, giver) if giver else try_acquire(connection, name)
 
 
 def extend(connection: psycopg.Connection, lease: Lease) -> bool:

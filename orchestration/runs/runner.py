@@ -5,126 +5,123 @@ server that went away, on another machine. Only the outcome and its message are 
 """
 
 import time
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import suppress
 
 import psycopg
 
-from expectations.session import begin_loading
-from orchestration.code import Code
 from orchestration.errors import Cancelled, LeaseLost
 from orchestration.failures import classify
 from orchestration.failures.backoff import backoff_s
 from orchestration.identity import RunId
-from orchestration.logs import bind, get_logger
-from orchestration.model import Outcome, Run
-from orchestration.pipelines.spec import PipelineSpec
-from orchestration.runs.budget import Budget, stop_on_sigterm
+from orchestration.logs import get_logger
+from orchestration.model import Outcome, Run, StageName
 from orchestration.runs.cancellation import (
-    CancelWatch,
     database_time,
+    heed_cancel,
     settle_cancelled,
     take_back_cancel,
 )
-from orchestration.runs.checkpoints import read_checkpoints
-from orchestration.runs.drive import Drive
+from orchestration.runs.drive import Drive, Onward
 from orchestration.runs.ended import Ended
 from orchestration.runs.leases import Heartbeat, acquire, extend, release, try_acquire
 from orchestration.runs.stage_runner import reconnect
 from orchestration.runs.state import get_run, read_partitions
-from orchestration.runs.summary import RunSummary, summarize
-from orchestration.runs.work_folder import work_folder
-from orchestration.settings import Settings
+from orchestration.runs.summary import RunSummary, stored_lines, summarize
+from orchestration.runs.worker import Worker
 from orchestration.stages.base import Progress, StageContext
-from orchestration.warehouse.connections import Role, Warehouse
-from orchestration.warehouse.fence import run_lease
+from orchestration.warehouse.connections import Role
+from orchestration.warehouse.fence import Lease, run_lease
 
 # Far longer than a lease lives: what was killed elsewhere is taken over, and a living run is joined.
-_RUN_LEASE_WAIT_S = 900.0
+RUN_LEASE_WAIT_S = 900.0
+# Of a stage's task: whoever has the run now is no task of the same one, or soon gone.
+_STAGE_LEASE_WAIT_S = 60.0
 # An outage longer than this ends the run as failed; a drive this long starts the count anew.
 _OUTAGE_S = 120.0
 _GOOD_DRIVE_S = 30.0
 
 
-def execute_run(
-    settings: Settings,
-    warehouse: Warehouse,
-    pipeline: PipelineSpec,
-    code: Code,
-    run_id: RunId,
-    progress: Progress,
-) -> RunSummary:
+def execute_run(worker: Worker, run_id: RunId) -> RunSummary:
     """Brings the run to an outcome; failures are in the summary, not raised.
 
     Raises `Busy` while another process drives the same run, `LeaseLost` when one took over, and
     `Cancelled` when somebody asked to stop it while this one waited for it.
     """
-    started = time.monotonic()
-    with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+    return drive_run(worker, run_id, take_run(worker, run_id))
+
+
+def take_run(worker: Worker, run_id: RunId) -> Lease:
+    """The run's lease, for somebody who asks for the run. Raises `Busy` and `Cancelled` as above."""
+    with worker.warehouse.connect(Role.RUNNER, autocommit=True) as connection:
         asked_at = database_time(connection)
-        lease = acquire(
-            connection,
-            run_lease(run_id),
-            wait_s=_RUN_LEASE_WAIT_S,
-            on_wait=lambda _: progress.update(
-                "wait", "another process has this run; waiting for it"
-            ),
-        )
-        # Read under the lease: who had it before may have finished the run meanwhile.
+        lease = _wait_for_run(connection, run_id, worker.progress, RUN_LEASE_WAIT_S)
         try:
             take_back_cancel(connection, run_id, lease, asked_at)
         except Cancelled:
             settle_cancelled(connection, run_id, lease)
             release(connection, lease)
             raise
-        run = get_run(connection, run_id)
-    warehouse = replace(warehouse, worker=run.run_id)
-    with (
-        bind(workflow_id=run.workflow_id, run_id=run.run_id, correlation_id=run.correlation_id),
-        ExitStack() as stack,
-    ):
-        work = stack.enter_context(work_folder(settings.home_dir / "work"))
-        stack.enter_context(stop_on_sigterm())
-        heartbeat = stack.enter_context(Heartbeat(warehouse))
-        stack.enter_context(heartbeat.keep(lease))
-        watch = stack.enter_context(CancelWatch(warehouse, run.run_id))
+    return lease
 
-        def check() -> None:
-            heartbeat.check()
-            watch.check()
 
-        context = StageContext(
-            settings=settings,
-            warehouse=warehouse,
-            pipeline=pipeline,
-            run=run,
-            code=code,
-            connection=warehouse.connect(Role.RUNNER, autocommit=True),
-            run_lease=lease,
-            progress=progress,
-            check_leases=check,
-            prepare=begin_loading,
-            is_cancelled=watch.is_requested,
-            read_checkpoints=lambda units: read_checkpoints(context.connection, units),
-            budget=Budget(0),
-            partitions=[],
-            work_dir=work,
-        )
-        stack.callback(_close, context)
-        drive = Drive(context, heartbeat, repeats_finished=_ended_well(run))
+def execute_stage(
+    worker: Worker, run_id: RunId, stage: StageName, giver: str
+) -> RunSummary | StageName:
+    """Does the work of one stage under the run's lease, which `giver` holds for whoever comes.
+
+    Returns the stage whose work comes next, or, when the run has ended, what `execute_run` returns.
+    A request to stop the run stands. Raises `Busy`, `LeaseLost` and `Cancelled`.
+    """
+    with worker.warehouse.connect(Role.RUNNER, autocommit=True) as connection:
+        lease = _wait_for_run(connection, run_id, worker.progress, _STAGE_LEASE_WAIT_S, giver)
+        try:
+            heed_cancel(connection, run_id, lease)
+        except Cancelled:
+            release(connection, lease)
+            raise
+    try:
+        return drive_run(worker, run_id, lease, only=stage)
+    except Onward as onward:
+        return onward.stage
+
+
+def drive_run(
+    worker: Worker, run_id: RunId, lease: Lease, *, only: StageName | None = None
+) -> RunSummary:
+    """`execute_run`, or a pass for one stage, under the run's lease; gives it back. Raises `Onward`."""
+    started = time.monotonic()
+    with worker.begin(run_id, lease) as (context, heartbeat):
+        # Read under the lease: who had it before may have finished the run meanwhile.
+        drive = Drive(context, heartbeat, _ended_well(context.run), only)
         try:
             ended = _until_it_ends(context, drive, heartbeat)
             return summarize(
                 context.connection,
                 context.run,
                 ended,
-                drive.lines,
+                drive.lines if only is None else stored_lines(context.connection, run_id),
                 repeats_finished=drive.repeats_finished,
                 duration_s=time.monotonic() - started,
             )
         finally:
             with suppress(psycopg.Error):
                 release(context.connection, context.run_lease)
+
+
+def _wait_for_run(
+    connection: psycopg.Connection,
+    run_id: RunId,
+    progress: Progress,
+    wait_s: float,
+    giver: str | None = None,
+) -> Lease:
+    return acquire(
+        connection,
+        run_lease(run_id),
+        wait_s=wait_s,
+        on_wait=lambda _: progress.update("wait", "another process has this run; waiting for it"),
+        giver=giver,
+    )
 
 
 def _until_it_ends(context: StageContext, drive: Drive, heartbeat: Heartbeat) -> Ended:
@@ -204,9 +201,3 @@ def _is_taken(context: StageContext) -> bool:
     except psycopg.OperationalError:
         return False
     return row is not None
-
-
-def _close(context: StageContext) -> None:
-    """Closes the connections that the context has by then, which may not be the first ones."""
-    context.connection.close()
-    context.sessions.close()

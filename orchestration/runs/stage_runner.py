@@ -57,6 +57,10 @@ class StageReport:
     reused: int = 0
 
     @property
+    def units(self) -> list[Unit]:
+        return [*self.finished, *self.failed, *self.remaining]
+
+    @property
     def error(self) -> SluiceError | None:
         """The failure to report: a permanent one before a transient one."""
         errors = sorted(self.failed.values(), key=lambda error: error.transient)
@@ -77,13 +81,17 @@ class StageRunner:
         self._tries: Counter[Unit] = Counter()
         self.report = StageReport()
 
-    def run(self) -> StageReport:
-        """Raises `Busy` when others hold what is needed for too long, `LeaseLost` when it was lost."""
-        context = self._context
-        context.budget = Budget(self._policy.budget_seconds)
-        units = self._stage.units(context)
+    def look(self) -> list[Unit]:
+        """What there is left to do, without doing it; what is finished is in the report."""
+        self._context.budget = Budget(self._policy.budget_seconds)
+        units = self._stage.units(self._context)
         todo = self._reuse_finished(units)
         self.report.reused = len(units) - len(todo)
+        return todo
+
+    def run(self) -> StageReport:
+        """Raises `Busy` when others hold what is needed for too long, `LeaseLost` when it was lost."""
+        context, todo = self._context, self.look()
         busy_since: float | None = None
         while todo and not context.budget.is_low:
             context.check_leases()

@@ -153,16 +153,20 @@ def start_stage(
     lease: Lease,
     *,
     owner: str | None = None,
+    goes_on: bool = False,
 ) -> None:
-    """Marks the stage running; `owner` is who is told about it."""
+    """Marks the stage running; `owner` is who is told about it.
+
+    `goes_on`: one that is marked so already began when it was, in another process.
+    """
     with connection.transaction():
         assert_fence(connection, lease)
         connection.execute(
-            "insert into ops.run_stages (run_id, stage, position, status, owner) "
+            "insert into ops.run_stages as s (run_id, stage, position, status, owner) "
             "values (%s, %s, %s, 'running', %s) on conflict (run_id, stage) do update "
-            "set status = 'running', owner = excluded.owner, started_at = clock_timestamp(), "
-            "finished_at = null",
-            [run_id, stage, position, owner],
+            "set status = 'running', owner = excluded.owner, finished_at = null, started_at = case "
+            "when %s and s.status = 'running' then s.started_at else clock_timestamp() end",
+            [run_id, stage, position, owner, goes_on],
         )
 
 
@@ -185,6 +189,34 @@ def finish_stage(
             "input_ref = %s, output_ref = %s, finished_at = clock_timestamp() "
             "where run_id = %s and stage = %s",
             [status, idempotency_key, attempts, input_ref, output_ref, run_id, stage],
+        )
+
+
+def note_stage(
+    connection: psycopg.Connection,
+    run_id: str,
+    stage: StageName,
+    position: int,
+    lease: Lease,
+    status: StageStatus,
+    *,
+    owner: str | None = None,
+    attempts: int = 0,
+    input_ref: str | None = None,
+    output_ref: str | None = None,
+) -> None:
+    """Writes down a stage that was found finished, unless whoever finished it has."""
+    with connection.transaction():
+        assert_fence(connection, lease)
+        connection.execute(
+            "insert into ops.run_stages as s (run_id, stage, position, status, owner, attempts, "
+            "input_ref, output_ref, finished_at) "
+            "values (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp()) "
+            "on conflict (run_id, stage) do update set status = excluded.status, "
+            "attempts = excluded.attempts, input_ref = excluded.input_ref, "
+            "output_ref = excluded.output_ref, finished_at = excluded.finished_at "
+            "where s.status in ('running', 'failed')",
+            [run_id, stage, position, status, owner, attempts, input_ref, output_ref],
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from orchestration.model import PartitionState, Run
+from orchestration.model import Outcome, PartitionState, Run, StageName, StageStatus
 from orchestration.runs.ended import Ended, StageLine, failure_as_json
 from orchestration.runs.state import read_partitions
 from orchestration.warehouse.quarantine import CorrectionNews, news_of_run
@@ -92,6 +92,34 @@ def summarize(
     corrections = [] if repeats_finished else news_of_run(connection, run.run_id)
     rebuilt = [] if repeats_finished else _rebuilt(connection, run)
     return RunSummary(run, ended, lines, partitions, records, duration_s, corrections, rebuilt)
+
+
+def stored_lines(connection: psycopg.Connection, run_id: str) -> list[StageLine]:
+    """The stages of a run that several processes shared, as each one wrote it down."""
+    rows = connection.execute(
+        "select stage, status, attempts, "
+        "round(extract(epoch from coalesce(finished_at, clock_timestamp()) - started_at), 3)::float8, "
+        "input_ref, output_ref from ops.run_stages where run_id = %s order by position",
+        [run_id],
+    ).fetchall()
+    return [StageLine(StageName(row[0]), StageStatus(row[1]), *row[2:]) for row in rows]
+
+
+def failed_summary(
+    run_id: str | None, pipeline: str | None, failure: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The same object for a run that failed elsewhere, of which no stage ran here."""
+    return {
+        "run_id": run_id,
+        "pipeline": pipeline,
+        "outcome": Outcome.FAILED,
+        "failure": failure,
+        "version": None,
+        "partitions": None,
+        "records": None,
+        "stages": [],
+        "duration_s": 0.0,
+    }
 
 
 def _rebuilt(connection: psycopg.Connection, run: Run) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from orchestration.runs.recovery import supersede
 from orchestration.runs.runner import execute_run
 from orchestration.runs.state import get_run, read_partitions
 from orchestration.runs.summary import RunSummary
+from orchestration.runs.worker import Worker
 from orchestration.settings import Settings
 from orchestration.stages.base import Progress
 from orchestration.triggers.accept import accept
@@ -26,20 +27,30 @@ def run_request(
 
     Raises `Busy`, `LeaseLost`, `Cancelled`, `ConfigurationError`.
     """
+    run = accept_request(settings, warehouse, request)
+    return drive_known_run(settings, warehouse, run, progress)
+
+
+def accept_request(settings: Settings, warehouse: Warehouse, request: RunRequest) -> Run:
+    """The run that the request is under this code. Raises `ConfigurationError`."""
     pipeline = get_pipeline(settings.pipelines_dir, request.pipeline)
     code = read_code(settings.project_dir, pipeline)
     with warehouse.connect(Role.RUNNER, autocommit=True) as connection:
-        accepted = accept(connection, request, pipeline, code)
-    return execute_run(settings, warehouse, pipeline, code, accepted.run.run_id, progress)
+        return accept(connection, request, pipeline, code).run
 
 
 def drive_known_run(
     settings: Settings, warehouse: Warehouse, run: Run, progress: Progress
 ) -> RunSummary:
     """Drives a run of this code to an outcome; raises like `run_request`."""
+    return execute_run(worker_for(settings, warehouse, run, progress), run.run_id)
+
+
+def worker_for(settings: Settings, warehouse: Warehouse, run: Run, progress: Progress) -> Worker:
+    """This process, as it may work on the run."""
     pipeline = get_pipeline(settings.pipelines_dir, run.pipeline)
     code = read_code(settings.project_dir, pipeline)
-    return execute_run(settings, warehouse, pipeline, code, run.run_id, progress)
+    return Worker(settings, warehouse, pipeline, code, progress)
 
 
 def under_this_code(settings: Settings, warehouse: Warehouse, run: Run) -> Run:

@@ -30,6 +30,7 @@ from orchestration.runs.state import (
     finish_run,
     finish_stage,
     mark_partitions,
+    note_stage,
     start_run,
     start_stage,
 )
@@ -76,6 +77,10 @@ WRITES: dict[str, tuple[Role, Write]] = {
     "finish_stage": (
         Role.RUNNER,
         lambda _, c, lease: finish_stage(c, RUN, StageName.EXTRACT, lease, StageStatus.SUCCEEDED),
+    ),
+    "note_stage": (
+        Role.RUNNER,
+        lambda _, c, lease: note_stage(c, RUN, StageName.GATE, 4, lease, StageStatus.SUCCEEDED),
     ),
     "mark_partitions": (
         Role.RUNNER,

@@ -22,7 +22,7 @@ from harness import Sluice
 from platform_api import PlatformApi
 from psycopg import sql
 from web_service import message, signed
-from workflow_platform import Platform, output_of
+from workflow_platform import Platform
 
 from ingestion.demo_api.server import DemoServer
 from orchestration.warehouse.connections import Role, Warehouse
@@ -140,10 +140,7 @@ class Deployment:
     def workflow(self) -> Platform:
         service = SERVICES["sluice-runs"]
         return Platform(
-            self.sluice.home,
-            self.environment(service),
-            service["startCommand"],
-            self.sluice.project,
+            self.sluice, command=service["startCommand"], environment=self.environment(service)
         )
 
 
@@ -167,8 +164,8 @@ def test_every_command_of_the_blueprint_does_its_work_on_an_empty_database(
             assert client.post("/webhooks/flights", content=event, headers=headers).is_success
         answers = deployment.crons()
         platform = deployment.workflow()
-        tasks = {task["name"] for task in platform.register()}
-        dispatched = output_of(platform.run("dispatch"))
+        tasks = platform.register().keys()
+        dispatched = platform.run("dispatch")
 
     assert answers["sluice-nightly-flights"]["outcome"] == "published"
     assert sluice.query("select count(*) > 0 from analytics.dim_plane", Role.ANALYST) == [(True,)]

@@ -58,6 +58,8 @@ def test_every_stage_has_a_policy_with_acceptance(flights: PipelineSpec) -> None
         ('cron: "0 6 * * *"', 'cron: "0 7 * * *"'),
         ("budget_seconds: 1500", "budget_seconds: 1600"),
         ("# A day has 72 records", "# Each day has 72 records"),
+        ("partitions_per_load: 31", "partitions_per_load: 31\n    plan: pro"),
+        ("retention:", "tasks: {one_task_partitions: 5}\n\nretention:"),
     ],
 )
 def test_people_times_and_effort_do_not_decide_the_result(
