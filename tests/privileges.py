@@ -74,7 +74,7 @@ Right = tuple[str, str, str]
 def read_rights(connection: psycopg.Connection) -> set[Right]:
     """(role, thing, what it may do); the owner's rights on what it owns are left out."""
     return {
-        (role, _general(thing), right)
+        (role, general(thing), right)
         for statement in (_ROLES, _MEMBERSHIPS, _RIGHTS)
         for role, thing, right in connection.execute(statement.encode()).fetchall()
     }
@@ -101,7 +101,8 @@ def _place(item: tuple[Right, set[str]]) -> tuple[str, int, Right]:
     return role, {"role": 0, "member": 1, "database": 2}.get(thing, 3), item[0]
 
 
-def _general(thing: str) -> str:
+def general(thing: str) -> str:
+    """The thing, or the kind of thing that it is one of."""
     for pattern, name in _KINDS:
         thing = pattern.sub(name, thing)
     return thing

@@ -1,11 +1,13 @@
 """Who may do what is a reviewed list, and nothing else: in a new warehouse and in one that is used."""
 
 import difflib
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import listed, read_rights
+from privileges import general, listed, read_rights
 from segment_tables import Segment
 
 from orchestration.publication.pins import pin_version
@@ -13,10 +15,15 @@ from orchestration.publication.versions import get_version
 from orchestration.runs.operating import hold_build_lease
 from orchestration.warehouse.connections import Role, Warehouse
 from orchestration.warehouse.embedded import EmbeddedServer
+from orchestration.warehouse.embedded_install import installed_programs
 from orchestration.warehouse.versions import create_version_views
 
 REVIEWED = Path(__file__).parents[3] / "docs" / "roles.txt"
 DAY = "2013-01-01"
+_GRANT = re.compile(
+    r"^GRANT [^;]+? ON (?:TABLE |FUNCTION |SEQUENCE )?(SCHEMA )?([\w.]+)[^;]* TO (\w+);",
+    re.MULTILINE,
+)
 
 
 def use(warehouse: Warehouse, flights: Any) -> None:
@@ -66,6 +73,29 @@ def test_every_right_in_a_warehouse_that_is_used_was_reviewed_and_every_reviewed
         f"if each of them is wanted: cp {renewed} docs/roles.txt",
         pytrace=False,
     )
+
+
+def test_the_list_names_what_a_dump_of_the_database_grants(
+    warehouse: Warehouse, flights: Any
+) -> None:
+    """An independent look: `pg_dump` knows of kinds of things that the list could leave out."""
+    use(warehouse, flights)
+    dump = subprocess.run(
+        [installed_programs() / "pg_dump", "--schema-only", warehouse.owner_url],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    granted = {
+        (role, general(f"{kind.lower()}{name}")) for kind, name, role in _GRANT.findall(dump)
+    }
+    listed_rights = {
+        (line[:19].strip(), re.split(r"\(|: ", line[19:])[0])
+        for line in REVIEWED.read_text().splitlines()
+        if not re.search(r": own$|^.{19}(role|member|database|later)", line)
+    }
+    # That everybody may execute a function is what a dump need not say.
+    assert granted | {("public", "ops.refuse_read")} == listed_rights
 
 
 def test_a_right_too_many_is_found_wherever_it_is(warehouse: Warehouse) -> None:
