@@ -94,7 +94,9 @@ class Platform:
 
     def start(self, task: str, inputs: list[Any]) -> str:
         task_run_id = f"trn-{next(self._ids)}"
-        thread = threading.Thread(target=self._bring_to_end, args=(task, inputs, task_run_id))
+        thread = threading.Thread(
+            target=self._bring_to_end, args=(task, inputs, task_run_id), daemon=True
+        )
         self._threads.append(thread)
         thread.start()
         return task_run_id
@@ -171,7 +173,11 @@ class _Server:
             cwd=platform.sluice.project,
         )
         self.attempt.pid = process.pid
-        code = process.wait(timeout=240)
+        try:
+            # As long as a test may take.
+            code = process.wait(timeout=900)
+        finally:
+            process.kill()
         assert code == 0 or not check
 
     def _fork(self, sluice: WarmSluice, outputs: Path) -> None:
