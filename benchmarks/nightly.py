@@ -1,6 +1,6 @@
 """What one more night costs, with a short and a long history, beside a plain script that does the same.
 
-    python benchmarks/nightly.py [--history 30,360] [--nights 3] [--storage-nights 30] [--json]
+    python benchmarks/nightly.py [--history 30,360] [--nights 2] [--storage-nights 30] [--json]
 
 For each length of history: one more day, the same request again, a corrected old day, and a changed
 model; whole cold processes, wall and CPU seconds (of the client; the server's work is in the wall time).
@@ -38,6 +38,7 @@ from orchestration.warehouse.embedded import EmbeddedServer
 CHECKOUT = Path(__file__).resolve().parent.parent
 PLAIN = CHECKOUT / "benchmarks" / "plain"
 FIRST = date(2013, 1, 1)
+DAYS = 365
 PROGRAM = "import sys; sys.argv[0] = 'sluice'; from orchestration.cli import main; main()"
 # What a process would import, then a fork for each command: start-up is paid before the clock starts.
 WARM = """
@@ -354,14 +355,19 @@ def main() -> int:
         description="The cost of one more night, beside a plain script."
     )
     parser.add_argument("--history", default="30,360", help="days of history (default 30,360)")
-    parser.add_argument("--nights", type=int, default=3, help="nights of each (default 3)")
+    parser.add_argument(
+        "--nights", type=int, default=2, help="nights of each, of two days (default 2)"
+    )
     parser.add_argument(
         "--storage-nights", type=int, default=30, help="for the storage; 0: none (default 30)"
     )
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     results: list[dict[str, Any]] = []
-    for days in map(int, arguments.history.split(",")):
+    histories = [int(days) for days in arguments.history.split(",")]
+    if max(histories) + 2 * arguments.nights > DAYS:
+        parser.error(f"the source has {DAYS} days; ask for less history or fewer nights")
+    for days in histories:
         with DemoServer() as demo:
             storage_nights = 0 if results else arguments.storage_nights
             results.append(one_history(days, arguments.nights, storage_nights, demo))
