@@ -166,9 +166,10 @@ class _Server:
             ["bash", "-c", platform.command],
             env={
                 **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 **(platform.environment or platform.sluice.environment),
                 **names,
+                # Where the commands of this installation are, whatever else says where to look.
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
             cwd=platform.sluice.project,
         )

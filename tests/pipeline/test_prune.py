@@ -8,6 +8,8 @@ import pytest
 from harness import Sluice
 from warm import WarmSluice
 
+from orchestration.errors import EXIT_BUSY
+
 DAY = "2013-01-01"
 MODEL = "dbt_project/models/marts/flights/dim_carrier.sql"
 PIPELINE = "orchestration/pipelines/flights.yml"
@@ -97,12 +99,13 @@ def test_a_run_and_prunes_beside_it_come_to_what_the_run_alone_comes_to(frugal: 
     process = frugal.start("run", "--pipeline", "flights", "--partitions", "2013-01-02", "--json")
     prunes = 0
     while process.poll() is None:
-        frugal.json("prune")
+        # It waits for the run only so long.
+        assert frugal.call("prune").returncode in {0, EXIT_BUSY}
         prunes += 1
     output, errors = process.communicate()
     assert process.returncode == 0, errors[-3000:]
     assert json.loads(output)["outcome"] == "published"
-    assert prunes > 2
+    assert prunes
     assert frugal.json("prune")["left"] == []
     [(days,)] = frugal.query("select count(distinct flight_date) from analytics.fct_flights")
     assert days == 2
