@@ -190,6 +190,7 @@ def serve_bare(url: str) -> None:
 
     app = Starlette(routes=[Route("/", insert, methods=["POST"])], lifespan=lifespan)
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(
         json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}, indent=2), flush=True
     )
