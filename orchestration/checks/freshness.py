@@ -26,10 +26,7 @@ def check_resource_freshness(
 ) -> list[Finding]:
     """The copy of a snapshot is replaced by each scheduled run; until the next one it grows old."""
     findings = []
-    for pipeline in declared:
-        schedule = pipeline.spec.schedule
-        if schedule is None:
-            continue
+    for pipeline, schedule in _scheduled(declared):
         try:
             since, until = longest_wait(schedule)
         except ConfigurationError as error:
@@ -55,10 +52,7 @@ def check_model_freshness(
 ) -> list[Finding]:
     """The newest row of a model that is kept by day is at best of the end of the last day asked for."""
     findings = []
-    for pipeline in declared:
-        schedule = pipeline.spec.schedule
-        if schedule is None:
-            continue
+    for pipeline, schedule in _scheduled(declared):
         for name in pipeline.spec.suites:
             for model, allowed, where in _declared_ages(pipeline, suites_dir, name):
                 try:
@@ -75,6 +69,14 @@ def check_model_freshness(
                     )
                     findings.append(Finding(Severity.ERROR, SUBJECT, where, message, hint))
     return findings
+
+
+def _scheduled(
+    declared: Iterable[DeclaredPipeline],
+) -> Iterator[tuple[DeclaredPipeline, Schedule]]:
+    for pipeline in declared:
+        if pipeline.spec.schedule is not None:
+            yield pipeline, pipeline.spec.schedule
 
 
 def _declared_ages(

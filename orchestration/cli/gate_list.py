@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from orchestration.cli.output import print_json, print_rows
 from orchestration.cli.reading import reading
 from orchestration.cli.session import read_settings
 from orchestration.model import StageName
-from orchestration.pipelines.files import get_pipeline, load_pipelines
+from orchestration.pipelines.files import chosen_pipelines
 from orchestration.pipelines.spec import PipelineSpec
-from orchestration.sql.queries import query
+from orchestration.sql.rows import rows_of
 from orchestration.stages.suites import read_suite
 from orchestration.stages.version_tests import DBT_TESTS
 
@@ -26,10 +25,7 @@ _COLUMNS = [
 def list_suites(*, pipeline: str | None, as_json: bool) -> None:
     """Raises `ConfigurationError` for a pipeline or a suite file that is not as it should be."""
     settings = read_settings()
-    if pipeline:
-        pipelines = [get_pipeline(settings.pipelines_dir, pipeline)]
-    else:
-        pipelines = list(load_pipelines(settings.pipelines_dir).values())
+    pipelines = chosen_pipelines(settings.pipelines_dir, pipeline)
     with reading() as connection:
         rows = [
             row | _last(connection, row)
@@ -50,30 +46,21 @@ def _suites(pipeline: PipelineSpec, suites_dir: Path) -> Iterator[dict[str, Any]
         for name in (item.suite, item.volume_suite)
         if name
     }
-    of_versions = {name: pipeline.policy_of(name) for name in pipeline.suites}
+    of_versions = {name: pipeline.policy_of(name) for name in (*pipeline.suites, DBT_TESTS)}
     for stage, found in ((StageName.VALIDATE, of_resources), (StageName.GATE, of_versions)):
         for name, policy in found.items():
-            suite = read_suite(suites_dir, name)
+            suite = None if name == DBT_TESTS else read_suite(suites_dir, name)
             yield {
                 "pipeline": pipeline.name,
                 "suite": name,
                 "stage": stage.value,
-                "expectations": len(suite.expectations),
-                "owner": suite.meta.get("owner"),
+                "expectations": len(suite.expectations) if suite else None,
+                "owner": suite.meta.get("owner") if suite else None,
                 "policy": policy.value,
             }
-    yield {
-        "pipeline": pipeline.name,
-        "suite": DBT_TESTS,
-        "stage": StageName.GATE.value,
-        "expectations": None,
-        "owner": None,
-        "policy": pipeline.policy_of(DBT_TESTS).value,
-    }
 
 
 def _last(connection: psycopg.Connection, suite: dict[str, Any]) -> dict[str, Any]:
     """Its latest verdict; nothing for a suite that was never evaluated."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        found = cursor.execute(query("last_verdict"), suite).fetchone()
-    return found or {"verdict": None, "evaluated_at": None, "run_id": None}
+    found = rows_of(connection, "last_verdict", suite)
+    return found[0] if found else {"verdict": None, "evaluated_at": None, "run_id": None}

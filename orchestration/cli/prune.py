@@ -11,7 +11,7 @@ from orchestration.cli.session import (
     read_settings,
 )
 from orchestration.errors import EXIT_BUSY
-from orchestration.pipelines.files import get_pipeline, load_pipelines
+from orchestration.pipelines.files import chosen_pipelines
 from orchestration.publication.retention.report import Pruned, would_prune
 from orchestration.runs.home_folder import tidy_home
 from orchestration.runs.prune import Prune, WholePlan, plan_prune
@@ -22,11 +22,7 @@ _SHOWN = 20
 def prune(*, pipeline: str | None, dry_run: bool, as_json: bool) -> None:
     """Only what a pipeline file declares is pruned: without a file there is no policy."""
     settings = read_settings()
-    specs = (
-        [get_pipeline(settings.pipelines_dir, pipeline)]
-        if pipeline
-        else load_pipelines(settings.pipelines_dir).values()
-    )
+    specs = chosen_pipelines(settings.pipelines_dir, pipeline)
     policies = {spec.name: spec.retention for spec in specs}
     log_days = max(policy.log_days for policy in policies.values())
     warehouse = open_warehouse(settings)

@@ -51,6 +51,11 @@ def load_pipelines(directory: Path) -> dict[str, PipelineSpec]:
     return specs
 
 
+def chosen_pipelines(directory: Path, name: str | None) -> list[PipelineSpec]:
+    """The pipeline of this name, or all without one. Raises what these two raise."""
+    return [get_pipeline(directory, name)] if name else list(load_pipelines(directory).values())
+
+
 def load_pipeline(path: Path) -> PipelineSpec:
     """The pipeline that a file declares. Raises `PipelineFileError`."""
     document = read_document(path)
